@@ -9,22 +9,24 @@ python=$PWD/.venv/bin/python
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The members resolve to what the workspace resolves to: the same date limit and the same forced versions.
+"$uv" build --quiet --all-packages --wheel --out-dir "$work/wheels"
+
+# Third-party packages resolve as in the workspace (the same date limit and forced versions); members only to the wheels
+# just built, whatever an index may hold under their names.
 "$python" - "$work" <<'PY'
 import pathlib, sys, tomllib
 uv = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["tool"]["uv"]
 work = pathlib.Path(sys.argv[1])
-(work / "overrides.txt").write_text("\n".join(uv["override-dependencies"]) + "\n")
+members = [f"{w.name.split('-')[0].replace('_', '-')} @ {w.as_uri()}" for w in sorted((work / "wheels").glob("*.whl"))]
+(work / "overrides.txt").write_text("\n".join(uv["override-dependencies"] + members) + "\n")
 (work / "exclude-newer").write_text(uv["exclude-newer"])
 PY
-
-"$uv" build --quiet --all-packages --wheel --out-dir "$work/wheels"
 
 import_alone() { # import_alone <distribution> <module> <modules that must not be importable, comma separated>
   local dist=$1 module=$2 forbidden=$3 env="$work/$1" since=$SECONDS
   "$uv" venv --quiet --python "$python" "$env"
   (cd "$work" && "$uv" pip install --quiet --python "$env/bin/python" --no-config --link-mode=hardlink \
-    --find-links wheels --overrides overrides.txt --exclude-newer "$(cat exclude-newer)" "wheels/${module}"-*.whl)
+    --overrides overrides.txt --exclude-newer "$(cat exclude-newer)" "wheels/${module}"-*.whl)
   (cd "$work" && "$env/bin/python" -I - "$module" "$forbidden" <<'PY'
 import importlib, importlib.metadata, importlib.util, pathlib, sys
 name, forbidden = sys.argv[1], [m for m in sys.argv[2].split(",") if m]
