@@ -1,1 +1,31 @@
-"""evr_core."""
+"""Token math, sample schema, prompts and batch balancing for video-language models; no torch."""
+
+from __future__ import annotations
+
+from evr_core.families import geometry_for
+from evr_core.geometry import ModelGeometry
+from evr_core.image import ImagePlan, plan_image
+from evr_core.plan import plan_video
+from evr_core.schema import DataType, ProblemType, RecordFields, Sample
+from evr_core.tokens import image_tokens, pixels_for_tokens, smart_resize, tokens_per_frame, video_tokens
+from evr_core.video import VideoBudget, VideoInfo, VideoPlan
+
+__all__ = [
+    "DataType",
+    "ImagePlan",
+    "ModelGeometry",
+    "ProblemType",
+    "RecordFields",
+    "Sample",
+    "VideoBudget",
+    "VideoInfo",
+    "VideoPlan",
+    "geometry_for",
+    "image_tokens",
+    "pixels_for_tokens",
+    "plan_image",
+    "plan_video",
+    "smart_resize",
+    "tokens_per_frame",
+    "video_tokens",
+]

@@ -17,12 +17,15 @@ class ModelGeometry:
         temporal_patch_size: Frames that one patch spans.
         spatial_merge_size: Patches along one side that are merged into one token.
         timestamped_frames: Whether the family writes a ``<t seconds>`` text before each temporal patch (Qwen3-VL on).
+        tokens_per_second: Temporal positions per second of video, for families whose M-RoPE follows the clock
+            (Qwen2.5-VL); None where temporal positions count patches.
     """
 
     patch_size: int = 16
     temporal_patch_size: int = 2
     spatial_merge_size: int = 2
     timestamped_frames: bool = True
+    tokens_per_second: float | None = None
 
     @property
     def factor(self) -> int:
