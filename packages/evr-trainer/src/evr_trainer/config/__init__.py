@@ -6,6 +6,7 @@ from .actor import ActorConfig, CriticConfig, RefConfig
 from .algorithm import AlgorithmConfig
 from .data import DataConfig
 from .errors import ConfigError, Problem
+from .load import load_config
 from .policy import FsdpConfig, ModelConfig, OffloadConfig, OptimConfig
 from .reward import RewardConfig
 from .rollout import RolloutConfig, ValSamplingConfig
@@ -30,4 +31,5 @@ __all__ = [
     "TrainerConfig",
     "ValSamplingConfig",
     "WorkerConfig",
+    "load_config",
 ]

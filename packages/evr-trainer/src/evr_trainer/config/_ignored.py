@@ -1,0 +1,88 @@
+"""Keys that load and have no effect: said once, visibly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ._base import Section
+from ._schema import given_paths, value_at
+from .root import TrainConfig
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A key whose value changes nothing when ``when`` holds."""
+
+    path: str
+    reason: str
+    when: Callable[[TrainConfig], bool] = lambda config: True
+
+
+_PACKED = "sequences are always packed without padding"
+_OWN_PROGRESS = "the trainer shows its own progress"
+_ON_CPU = "has no effect on CPU"
+
+IGNORED: tuple[Ignored, ...] = (
+    Ignored("data.use_preprocessed_videos", "deprecated; data.video_source_mode decides"),
+    Ignored("worker.hybrid_engine", "policy and rollout engine always share their devices"),
+    Ignored("worker.actor.padding_free", _PACKED),
+    Ignored("worker.ref.padding_free", _PACKED),
+    Ignored("worker.critic.padding_free", _PACKED),
+    Ignored("worker.actor.fsdp.use_orig_params", "FSDP2 always keeps the original parameters"),
+    Ignored("worker.ref.fsdp.use_orig_params", "FSDP2 always keeps the original parameters"),
+    Ignored("worker.critic.fsdp.use_orig_params", "FSDP2 always keeps the original parameters"),
+    Ignored("worker.rollout.disable_tqdm", _OWN_PROGRESS),
+    Ignored("worker.rollout.disable_log_stats", "engine statistics are part of the step's metrics"),
+    Ignored("worker.actor.use_torch_compile", _ON_CPU, lambda c: c.trainer.device == "cpu"),
+    Ignored("worker.actor.offload.offload_params", _ON_CPU, lambda c: c.trainer.device == "cpu"),
+    Ignored("worker.actor.offload.offload_optimizer", _ON_CPU, lambda c: c.trainer.device == "cpu"),
+    Ignored(
+        "algorithm.use_kl_loss",
+        "has no effect while algorithm.disable_kl=true",
+        lambda c: c.algorithm.disable_kl and c.algorithm.use_kl_loss,
+    ),
+    Ignored(
+        "worker.actor.optim.lr_warmup_ratio",
+        "worker.actor.optim.lr_warmup_steps decides",
+        lambda c: c.worker.actor.optim.lr_warmup_steps is not None,
+    ),
+    Ignored(
+        "worker.actor.optim.min_lr_ratio",
+        "has no effect with the constant schedule",
+        lambda c: c.worker.actor.optim.lr_scheduler_type == "constant",
+    ),
+    Ignored(
+        "worker.actor.max_token_len_per_gpu",
+        "has no effect while worker.actor.dynamic_batching=false",
+        lambda c: not c.worker.actor.dynamic_batching,
+    ),
+    Ignored("trainer.total_epochs", "trainer.max_steps decides", lambda c: c.trainer.max_steps is not None),
+)
+
+_VLLM_ONLY = (
+    "gpu_memory_utilization",
+    "enforce_eager",
+    "enable_chunked_prefill",
+    "tensor_parallel_size",
+    "max_num_batched_tokens",
+    "max_model_len",
+)
+
+
+def config_warnings(config: Section) -> tuple[str, ...]:
+    """One line for each key that the user gave and that changes nothing."""
+    if not isinstance(config, TrainConfig):
+        return ()
+    given = list(given_paths(config))
+    lines = [
+        f"{item.path}={value_at(config, item.path)!r} is ignored: {item.reason}"
+        for item in IGNORED
+        if item.path in given and value_at(config, item.path) is not None and item.when(config)
+    ]
+    if config.worker.rollout.name == "transformers":
+        paths = [f"worker.rollout.{name}" for name in _VLLM_ONLY]
+        lines += [f"{path} is ignored: only vllm uses it" for path in paths if path in given]
+    if config.algorithm.adv_estimator != "gae" and any(path.startswith("worker.critic.") for path in given):
+        lines.append("worker.critic is ignored: only algorithm.adv_estimator=gae trains a critic")
+    return tuple(lines)
