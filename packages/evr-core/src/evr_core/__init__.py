@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from evr_core._record_errors import BadRecord, RecordError
 from evr_core.families import geometry_for
 from evr_core.geometry import ModelGeometry
 from evr_core.image import ImagePlan, plan_image
 from evr_core.plan import plan_video
+from evr_core.problem_types import parse_problem_type
+from evr_core.records import SampleSet, missing_media, read_samples
 from evr_core.schema import DataType, ProblemType, RecordFields, Sample
 from evr_core.tokens import image_tokens, pixels_for_tokens, smart_resize, tokens_per_frame, video_tokens
 from evr_core.video import VideoBudget, VideoInfo, VideoPlan
 
 __all__ = [
+    "BadRecord",
     "DataType",
     "ImagePlan",
     "ModelGeometry",
     "ProblemType",
+    "RecordError",
     "RecordFields",
     "Sample",
+    "SampleSet",
     "VideoBudget",
     "VideoInfo",
     "VideoPlan",
     "geometry_for",
     "image_tokens",
+    "missing_media",
+    "parse_problem_type",
     "pixels_for_tokens",
     "plan_image",
     "plan_video",
+    "read_samples",
     "smart_resize",
     "tokens_per_frame",
     "video_tokens",
