@@ -70,10 +70,37 @@ _VLLM_ONLY = (
 )
 
 
+_NOT_IN_SFT = (
+    "rollout_batch_size",
+    "mini_rollout_batch_size",
+    "val_files",
+    "val_batch_size",
+    "val_video_fps",
+    "val_video_max_frames",
+    "val_video_min_pixels",
+    "val_video_max_pixels",
+    "val_video_total_pixels",
+    "val_preprocessed_video_dir",
+)
+
+
 def config_warnings(config: Section) -> tuple[str, ...]:
     """One line for each key that the user gave and that changes nothing."""
-    if not isinstance(config, TrainConfig):
-        return ()
+    return _train_warnings(config) if isinstance(config, TrainConfig) else _sft_warnings(config)
+
+
+def _sft_warnings(config: Section) -> tuple[str, ...]:
+    given = list(given_paths(config))
+    paths = [f"data.{name}" for name in _NOT_IN_SFT]
+    lines = [f"{path} is ignored: supervised fine-tuning does not use it" for path in paths if path in given]
+    for item in IGNORED:
+        path = item.path.removeprefix("worker.actor.")
+        if path in given and path.startswith(("data.use_preprocessed", "fsdp.use_orig")):
+            lines.append(f"{path} is ignored: {item.reason}")
+    return tuple(lines)
+
+
+def _train_warnings(config: TrainConfig) -> tuple[str, ...]:
     given = list(given_paths(config))
     lines = [
         f"{item.path}={value_at(config, item.path)!r} is ignored: {item.reason}"

@@ -61,7 +61,7 @@ def nearest_key(path: str, root: type[Section]) -> str:
     def likeness(candidate: str) -> float:
         whole = _ratio(path, candidate)
         last = _ratio(leaf, candidate.rsplit(".", 1)[-1])
-        return max(whole, 0.7 * last + 0.3 * whole)
+        return 0.9 + 0.1 * whole if last == 1.0 else max(0.9 * whole, 0.7 * last + 0.3 * whole)
 
     best = max(known_paths(root), key=likeness)
     return best if likeness(best) >= _NEAR_ENOUGH else ""

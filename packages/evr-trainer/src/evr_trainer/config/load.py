@@ -15,7 +15,7 @@ from yaml import YAMLError
 from ._base import Section
 from ._ignored import config_warnings
 from ._messages import key_path, problems_of
-from ._schema import field_at, plain_type
+from ._schema import field_at, plain_type, section_of
 from .errors import ConfigError, Problem
 from .root import TrainConfig
 
@@ -41,9 +41,14 @@ def load_section(root: type[S], file: Path | str | None, overrides: Sequence[str
     config, problems = load_leniently(root, file, overrides)
     if problems:
         raise ConfigError(problems)
+    log_warnings(config)
+    return config
+
+
+def log_warnings(config: Section) -> None:
+    """Say which of the given keys have no effect."""
     for warning in config_warnings(config):
         _log.warning("%s", warning)
-    return config
 
 
 def load_leniently(root: type[S], file: Path | str | None, overrides: Sequence[str]) -> tuple[S, list[Problem]]:
@@ -53,7 +58,7 @@ def load_leniently(root: type[S], file: Path | str | None, overrides: Sequence[s
     given = _read_file(file, problems) if file is not None else {}
     for override in overrides:
         _apply(override, given, root, problems)
-    given = _resolve(given, root, problems)
+    given = _resolve(_complete(given, root, "", problems), root, problems)
     try:
         return root.model_validate(given), problems
     except ValidationError as error:
@@ -105,10 +110,14 @@ def _apply(override: str, given: dict[str, Any], root: type[Section], problems: 
         problems.append(Problem(".".join(names), f"not readable as a YAML value: {_one_line(error)}", text))
         return
     section = given
-    for name in names[:-1]:
-        inner = section.get(name)
-        if not isinstance(inner, dict):
+    for depth, name in enumerate(names[:-1], start=1):
+        inner = section.setdefault(name, {})
+        if inner is None:
             inner = section[name] = {}
+        if not isinstance(inner, dict):
+            reason = f"{'.'.join(names[:depth])} was given a value, {inner!r}, and is no section; leave that out"
+            problems.append(Problem(".".join(names), reason, value))
+            return
         section = inner
     section[names[-1]] = value
 
@@ -130,7 +139,8 @@ def _resolve(given: dict[str, Any], root: type[Section], problems: list[Problem]
     except (OmegaConfBaseException, ValueError) as error:
         problems.append(Problem("config", f"cannot be resolved: {_one_line(error)}"))
         return {}
-    return _mandatory(_pick(resolved, given), "", problems)
+    picked: dict[str, Any] = _pick(resolved, given)
+    return picked
 
 
 def _pick(resolved: Any, given: Any) -> Any:
@@ -140,16 +150,18 @@ def _pick(resolved: Any, given: Any) -> Any:
     return resolved
 
 
-def _mandatory(given: dict[str, Any], prefix: str, problems: list[Problem]) -> dict[str, Any]:
-    """``given`` without values ``???``, each of which is a problem."""
+def _complete(given: dict[str, Any], root: type[Section], prefix: str, problems: list[Problem]) -> dict[str, Any]:
+    """``given`` without empty sections and without values ``???``, each of which is a problem."""
     kept: dict[str, Any] = {}
     for key, value in given.items():
+        path = f"{prefix}{key}"
+        field = field_at(root, path)
         if value == _MISSING:
-            problems.append(
-                Problem(f"{prefix}{key}", "has no value yet; give one as an override or in the file", value)
-            )
-        else:
-            kept[key] = _mandatory(value, f"{prefix}{key}.", problems) if isinstance(value, dict) else value
+            problems.append(Problem(path, "has no value yet; give one in the file or as an override", value))
+        elif isinstance(value, dict):
+            kept[str(key)] = _complete(value, root, f"{path}.", problems)
+        elif value is not None or field is None or section_of(field) is None:
+            kept[str(key)] = value
     return kept
 
 

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from ._base import CountOrOff, Dtype, NonNegativeFloat, PositiveFloat, Rate, Section, Text
 
+Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
+
 
 class ModelConfig(Section):
     """Which model, and what of it is trained."""
@@ -36,7 +38,7 @@ class OptimConfig(Section):
 
     lr: PositiveFloat = 1e-6
     """Highest learning rate."""
-    betas: Annotated[tuple[Rate, Rate], Field(strict=False)] = (0.9, 0.999)
+    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] = (0.9, 0.999)
     """Decay rates of AdamW's two moments."""
     weight_decay: NonNegativeFloat = 1e-2
     """Decoupled weight decay."""
