@@ -6,8 +6,10 @@ from evr_core._record_errors import BadRecord, RecordError
 from evr_core.families import geometry_for
 from evr_core.geometry import ModelGeometry
 from evr_core.image import ImagePlan, plan_image
+from evr_core.placeholders import expand_placeholders
 from evr_core.plan import plan_video
 from evr_core.problem_types import parse_problem_type
+from evr_core.prompts import prompt_parts, render_prompt
 from evr_core.records import SampleSet, missing_media, read_samples
 from evr_core.schema import DataType, ProblemType, RecordFields, Sample
 from evr_core.tokens import image_tokens, pixels_for_tokens, smart_resize, tokens_per_frame, video_tokens
@@ -26,6 +28,7 @@ __all__ = [
     "VideoBudget",
     "VideoInfo",
     "VideoPlan",
+    "expand_placeholders",
     "geometry_for",
     "image_tokens",
     "missing_media",
@@ -33,7 +36,9 @@ __all__ = [
     "pixels_for_tokens",
     "plan_image",
     "plan_video",
+    "prompt_parts",
     "read_samples",
+    "render_prompt",
     "smart_resize",
     "tokens_per_frame",
     "video_tokens",
