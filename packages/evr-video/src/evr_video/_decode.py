@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from evr_core import ImagePlan, VideoInfo, VideoPlan
 from torch import Tensor
 from torch.nn import functional
 
+from evr_core import ImagePlan, VideoInfo, VideoPlan
 from evr_video._pool import DecoderProcess, WorkerDied, decoder_process
 from evr_video._readers import AUTO_ORDER, READERS
 from evr_video.errors import DecodeError
@@ -158,6 +158,6 @@ def _read_frame(worker: DecoderProcess, path: Path, backend: str, target: np.nda
     mark = bytearray(1)
     worker.read_into(memoryview(mark))
     if mark == b"F":
-        worker.read_into(memoryview(target).cast("B"))
+        worker.read_into(target.reshape(-1).data)
         return
     raise DecodeError(path, backend, worker.read_line()["reason"])

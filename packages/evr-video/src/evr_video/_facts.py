@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from evr_core import VideoInfo
-
 from evr_video._digest import digest_file, digest_json
 from evr_video.errors import DecodeError
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import av
 import av.error
+import numpy as np
 from av.video.reformatter import VideoReformatter
 
 from evr_video._readers import ReadError, Rgb
@@ -97,5 +98,4 @@ class _Converter:
 
     def __call__(self, frame: Any) -> Rgb:
         rgb = self._reformatter.reformat(frame, width=self._width, height=self._height, format="rgb24")
-        pixels: Rgb = rgb.to_ndarray()
-        return self._scan.turn(pixels)
+        return self._scan.turn(np.asarray(rgb.to_ndarray(), dtype=np.uint8))

@@ -33,17 +33,19 @@ class Reader(Protocol):
 
 def _torchcodec() -> Reader:
     try:
-        from torchcodec.decoders import VideoDecoder  # noqa: F401
+        import torchcodec  # noqa: F401
     except ImportError as error:
         raise ReadError("torchcodec is not installed: pip install 'evr-video[torchcodec]'") from error
     return _read_torchcodec
 
 
 def _read_torchcodec(path: str, scan: Scan, indices: Sequence[int], threads: int) -> Iterator[Rgb]:
-    from torchcodec.decoders import VideoDecoder
+    from torchcodec import decoders
 
     try:
-        decoder = VideoDecoder(path, dimension_order="NHWC", num_ffmpeg_threads=threads)
+        decoder = decoders.VideoDecoder(  # type: ignore[attr-defined]
+            path, dimension_order="NHWC", num_ffmpeg_threads=threads
+        )
     except (RuntimeError, ValueError, OSError) as error:
         raise ReadError(f"torchcodec: {str(error).strip().splitlines()[0]}") from error
     first = decoder.metadata.begin_stream_seconds or 0.0

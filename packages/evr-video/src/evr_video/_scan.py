@@ -98,7 +98,7 @@ def scan_video(path: str) -> Scan:
 
 def _packets(container: Any, stream: Any) -> list[tuple[int | None, int | None, bool, int]]:
     """(pts, dts, is key, duration) of every packet that shows."""
-    packets = []
+    packets: list[tuple[int | None, int | None, bool, int]] = []
     try:
         for packet in container.demux(stream):
             if packet.size == 0 or packet.is_discard:

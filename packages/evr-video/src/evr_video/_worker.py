@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import sys
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -99,7 +100,7 @@ _last_scan: list[Any] = []  # [key, scan] of the last file: a probe is usually f
 def _scan(request: dict[str, Any]) -> Any:
     from evr_video._scan import scan_video
 
-    stat = os.stat(request["path"])
+    stat = Path(request["path"]).stat()
     key = (request["path"], stat.st_ino, stat.st_size, stat.st_mtime_ns)
     if not _last_scan or _last_scan[0] != key:
         _last_scan[:] = [key, scan_video(request["path"])]
@@ -112,7 +113,7 @@ def _send(out: BinaryIO, reply: dict[str, Any]) -> None:
 
 def _send_frame(out: BinaryIO, pixels: np.ndarray[Any, Any]) -> None:
     _write(out, b"F")
-    _write(out, memoryview(np.ascontiguousarray(pixels)).cast("B"))
+    _write(out, np.ascontiguousarray(pixels).reshape(-1).data)
 
 
 def _write(out: BinaryIO, data: bytes | memoryview) -> None:

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from evr_core import ImagePlan, ModelGeometry, VideoBudget, VideoInfo, VideoPlan, plan_image, plan_video
 from torch import Tensor
 
+from evr_core import ImagePlan, ModelGeometry, VideoBudget, VideoInfo, VideoPlan, plan_image, plan_video
 from evr_video._decode import TIMEOUT_S, check_backend, check_file, decode_image, decode_video, probe_image, probe_video
 from evr_video._digest import digest_frames, digest_json
 from evr_video._entry import EntryError, map_entry, read_meta, write_entry
@@ -31,7 +31,7 @@ _STALE_S = 3600.0
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """An entry as ``FrameCache.list`` shows it; ``used_at`` is the last use in seconds since the epoch."""
+    """An entry as ``FrameCache.entries`` shows it; ``used_at`` is the last use in seconds since the epoch."""
 
     key: str
     kind: str
@@ -180,17 +180,17 @@ class FrameCache:
             self.decode_s += time.perf_counter() - started
         return digest
 
-    def list(self) -> list[CacheEntry]:
+    def entries(self) -> list[CacheEntry]:
         """Every entry, the least recently used first; damaged ones have the kind "damaged"."""
-        entries = []
+        found = []
         for path in self.root.glob("entries/*/*.safetensors"):
             stat = path.stat()
             try:
                 meta = read_meta(path)
             except EntryError:
                 meta = {"kind": "damaged", "source": ""}
-            entries.append(CacheEntry(path.stem, meta["kind"], meta["source"], stat.st_size, stat.st_mtime))
-        return sorted(entries, key=lambda entry: entry.used_at)
+            found.append(CacheEntry(path.stem, meta["kind"], meta["source"], stat.st_size, stat.st_mtime))
+        return sorted(found, key=lambda entry: entry.used_at)
 
     def handle(self, key: str) -> MediaHandle:
         """The handle of an entry by its key."""
@@ -201,7 +201,7 @@ class FrameCache:
     def verify(self) -> list[str]:
         """Read every entry in full and return the keys of the damaged ones."""
         damaged = []
-        for entry in self.list():
+        for entry in self.entries():
             path = entry_path(self.root, entry.key)
             try:
                 sound = digest_frames(map_entry(path)["frames"]) == read_meta(path)["digest"]
@@ -220,7 +220,7 @@ class FrameCache:
 
         Leftovers of writers that died more than an hour ago go as well.
         """
-        entries = self.list()
+        entries = self.entries()
         excess = sum(entry.num_bytes for entry in entries) - max_bytes
         gone = []
         for entry in entries:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from evr_core import ImagePlan, VideoPlan
 from PIL import Image
 from torch import Tensor
 
+from evr_core import ImagePlan, VideoPlan
 from evr_video._digest import digest_frames, digest_json
 
 #: What to give a processor beside a clip, so that it neither samples nor resizes again.

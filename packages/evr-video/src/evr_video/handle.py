@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from evr_core import ImagePlan, VideoPlan
 
+from evr_core import ImagePlan, VideoPlan
 from evr_video._digest import digest_frames
 from evr_video._entry import EntryError, map_entry, read_meta
 from evr_video.clip import ImageClip, VideoClip
@@ -105,5 +105,7 @@ class MediaHandle:
 
 def plan_from_dict(kind: str, fields: Mapping[str, Any]) -> VideoPlan | ImagePlan:
     """Rebuild a plan from its dict; lists become the tuples they were."""
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
     return VideoPlan(**values) if kind == "video" else ImagePlan(**values)

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import torch
-from evr_core import ModelGeometry, VideoBudget, VideoInfo, plan_image, plan_video
 
+from evr_core import ModelGeometry, VideoBudget, VideoInfo, plan_image, plan_video
 from evr_video._decode import TIMEOUT_S, check_backend, check_file, decode_image, decode_video, probe_image, probe_video
 from evr_video._digest import digest_file
 from evr_video.cache import FrameCache
