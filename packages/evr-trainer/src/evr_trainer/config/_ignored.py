@@ -57,6 +57,11 @@ IGNORED: tuple[Ignored, ...] = (
         "has no effect while worker.actor.dynamic_batching=false",
         lambda c: not c.worker.actor.dynamic_batching,
     ),
+    Ignored(
+        "worker.rollout.tensor_parallel_size",
+        "the transformers engine uses one device",
+        lambda c: c.worker.rollout.name == "transformers" and c.worker.rollout.tensor_parallel_size > 1,
+    ),
     Ignored("trainer.total_epochs", "trainer.max_steps decides", lambda c: c.trainer.max_steps is not None),
 )
 
@@ -64,7 +69,6 @@ _VLLM_ONLY = (
     "gpu_memory_utilization",
     "enforce_eager",
     "enable_chunked_prefill",
-    "tensor_parallel_size",
     "max_num_batched_tokens",
     "max_model_len",
 )
@@ -108,8 +112,9 @@ def _train_warnings(config: TrainConfig) -> tuple[str, ...]:
         if item.path in given and value_at(config, item.path) is not None and item.when(config)
     ]
     if config.worker.rollout.name == "transformers":
-        paths = [f"worker.rollout.{name}" for name in _VLLM_ONLY]
-        lines += [f"{path} is ignored: only vllm uses it" for path in paths if path in given]
+        unused = [name for name in _VLLM_ONLY if f"worker.rollout.{name}" in given]
+        if unused:
+            lines.append(f"worker.rollout.name=transformers ignores what only vllm uses: {', '.join(unused)}")
     if config.algorithm.adv_estimator != "gae" and any(path.startswith("worker.critic.") for path in given):
         lines.append("worker.critic is ignored: only algorithm.adv_estimator=gae trains a critic")
     return tuple(lines)

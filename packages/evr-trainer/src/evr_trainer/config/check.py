@@ -62,6 +62,8 @@ def load_checked_config(
     """
     config, problems = load_leniently(TrainConfig, file, overrides)
     known = {problem.path for problem in problems}
+    if "data.val_files" in known:
+        known |= {"trainer.val_freq", "trainer.val_only"}  # whether there are records to validate on is not known
     problems += [problem for problem in check_config(config, media=media) if problem.path not in known]
     if problems:
         raise ConfigError(problems)
