@@ -1,0 +1,166 @@
+"""Generation through ``model.generate`` of transformers, one request per forward pass."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evr_eval.engine import EngineError, Generation, MediaMismatchError, SamplingSettings
+
+if TYPE_CHECKING:
+    import torch
+
+    from evr_video import EncodedPrompt
+
+_MAX_SEED = 2**63
+
+
+class TransformersEngine:
+    """A local Hugging Face model.
+
+    Requests are never batched, so a number cannot move with the batch size. Pixels of the next request are prepared
+    while the current one generates. Placeholder tokens can never be sampled. The sampling defaults in the model's
+    ``generation_config.json`` have no effect, only its end-of-sequence tokens.
+
+    Args:
+        model_path: Local folder; nothing is downloaded and no code from it is run.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        dtype: "auto" (bfloat16 on CUDA, float32 on CPU), "float32", "bfloat16" or "float16".
+    """
+
+    max_concurrency = 2
+
+    def __init__(self, model_path: str | Path, *, device: str = "auto", dtype: str = "auto") -> None:
+        import torch
+        from transformers import AutoModelForImageTextToText, AutoProcessor
+
+        self._device = _resolve_device(device)
+        self.fingerprint: Mapping[str, str] = self.fingerprint_for(device, dtype)
+        local = {"local_files_only": True, "trust_remote_code": False}
+        self._processor = AutoProcessor.from_pretrained(model_path, **local)
+        model: Any = AutoModelForImageTextToText.from_pretrained(
+            model_path, dtype=getattr(torch, self.fingerprint["dtype"]), **local
+        )
+        self._model = model.to(self._device).eval()
+        self._prepare_pool = ThreadPoolExecutor(1, "evr-prepare")
+        self._generate_pool = ThreadPoolExecutor(1, "evr-generate")
+        self._end_tokens = _end_tokens(self._model, self._processor.tokenizer)
+        self._model.generation_config = _plain_generation_config(self._end_tokens, self._processor.tokenizer)
+
+    @staticmethod
+    def fingerprint_for(device: str, dtype: str) -> dict[str, str]:
+        """What an engine with these arguments would have as ``fingerprint``."""
+        if dtype == "auto":
+            dtype = "bfloat16" if _resolve_device(device).startswith("cuda") else "float32"
+        return {"name": "transformers", "dtype": dtype}
+
+    async def generate(self, prompt: EncodedPrompt, sampling: SamplingSettings) -> Generation:
+        """The response to one prompt; see ``Engine``."""
+        loop = asyncio.get_running_loop()
+        inputs = await loop.run_in_executor(self._prepare_pool, self._inputs, prompt)
+        return await loop.run_in_executor(self._generate_pool, self._respond, prompt, inputs, sampling)
+
+    def close(self) -> None:
+        """Stops the threads and lets the weights go."""
+        self._prepare_pool.shutdown(cancel_futures=True)
+        self._generate_pool.shutdown(cancel_futures=True)
+        self._model = None
+
+    def _inputs(self, prompt: EncodedPrompt) -> dict[str, torch.Tensor]:
+        import numpy as np
+        import torch
+
+        from evr_video import ContractError, EntryError, visual_inputs
+
+        try:
+            visual = visual_inputs(prompt.media, self._processor)
+            prompt.contract.check("evaluation", prompt.sample_id, token_ids=prompt.token_ids, visual=visual)
+        except ContractError as error:
+            raise MediaMismatchError(str(error)) from error
+        except (EntryError, OSError, RuntimeError) as error:
+            raise EngineError(f"{type(error).__name__}: {error}") from error
+        token_ids = torch.from_numpy(np.asarray(prompt.token_ids, dtype=np.int64))[None]  # [1, P]
+        config = self._model.config
+        types = (token_ids == config.image_token_id) * 1 + (token_ids == config.video_token_id) * 2
+        inputs = {"input_ids": token_ids, "attention_mask": torch.ones_like(token_ids), **visual}
+        return {**inputs, "mm_token_type_ids": types}
+
+    def _respond(
+        self, prompt: EncodedPrompt, inputs: dict[str, torch.Tensor], sampling: SamplingSettings
+    ) -> Generation:
+        import torch
+
+        num_prompt = inputs["input_ids"].shape[1]
+        max_tokens = min(sampling.max_tokens, self._room(num_prompt))
+        devices = [self._device] if self._device.startswith("cuda") else []
+        try:
+            with torch.inference_mode(), torch.random.fork_rng(devices=devices):
+                torch.manual_seed(_request_seed(prompt.sample_id, sampling.seed))
+                output = self._model.generate(
+                    **{name: value.to(self._device) for name, value in inputs.items()},
+                    max_new_tokens=max_tokens,
+                    **_draw_arguments(sampling),
+                    suppress_tokens=[self._model.config.image_token_id, self._model.config.video_token_id],
+                )
+        except (RuntimeError, ValueError, IndexError) as error:  # out of memory, bad logits, shapes: this request only
+            raise EngineError(f"{type(error).__name__}: {error}") from error
+        token_ids = output[0, num_prompt:].tolist()
+        finished = bool(token_ids) and token_ids[-1] in self._end_tokens
+        text = self._processor.tokenizer.decode(token_ids, skip_special_tokens=True)
+        return Generation(text, tuple(token_ids), "stop" if finished else "length")
+
+    def _room(self, num_prompt: int) -> int:
+        """Tokens that fit behind the prompt; a response that is cut off there is reported as "length"."""
+        limit = int(self._model.config.get_text_config().max_position_embeddings)
+        if num_prompt >= limit:
+            raise EngineError(
+                f"a prompt of {num_prompt} tokens leaves no room in the model's {limit} positions; "
+                "use fewer frames or fewer pixels"
+            )
+        return limit - num_prompt
+
+
+def _resolve_device(device: str) -> str:
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device {device!r}: no CUDA device here; use 'cpu' or 'auto'")
+    return device
+
+
+def _draw_arguments(sampling: SamplingSettings) -> dict[str, Any]:
+    if sampling.temperature == 0:
+        return {"do_sample": False}
+    return {
+        "do_sample": True,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": max(sampling.top_k, 0),  # transformers writes "all" as 0
+    }
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    configured = model.generation_config.eos_token_id
+    if configured is None:
+        configured = tokenizer.eos_token_id
+    if configured is None:
+        raise ValueError("the model folder names no end-of-sequence token (generation_config.json or tokenizer)")
+    return tuple(configured) if isinstance(configured, list | tuple) else (int(configured),)
+
+
+def _plain_generation_config(end_tokens: tuple[int, ...], tokenizer: Any) -> Any:
+    from transformers import GenerationConfig
+
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else end_tokens[0]
+    return GenerationConfig(eos_token_id=list(end_tokens), pad_token_id=pad)
+
+
+def _request_seed(sample_id: str, seed: int) -> int:
+    digest = hashlib.sha256(f"{seed}:{sample_id}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") % _MAX_SEED
