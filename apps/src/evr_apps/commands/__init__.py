@@ -1,0 +1,1 @@
+"""Subcommands of ``evr``; each module imports what it needs inside its command."""

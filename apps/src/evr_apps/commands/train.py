@@ -1,0 +1,38 @@
+"""``evr train``: reinforcement learning from a configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: evr train --config run.yaml trainer.max_steps=100 worker.rollout.n=8"
+
+
+def train(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Dotted overrides; config=FILE works here too."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML file with the run's settings.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check settings, paths and records, then stop before any model loads.")
+    ] = False,
+) -> None:
+    """Train a policy by reinforcement learning.
+
+    Settings are the defaults, then the YAML file, then the overrides. A run that was interrupted continues from its
+    last complete checkpoint when the same command is given again.
+    """
+    from evr_apps.commands.console import console
+    from evr_trainer.config import load_checked_config
+
+    settings = load_checked_config(config, tuple(overrides or ()))
+    if check:
+        console().print("The configuration is ready to train.")
+        return
+    from evr_trainer import train as run_training
+
+    summary = run_training(settings)
+    console().print(f"{summary.steps} steps done; last checkpoint: {summary.last_checkpoint}", soft_wrap=True)
