@@ -6,6 +6,7 @@ from evr_core._record_errors import BadRecord, RecordError
 from evr_core.families import geometry_for
 from evr_core.geometry import ModelGeometry
 from evr_core.image import ImagePlan, plan_image
+from evr_core.mrope import mrope_positions, seconds_per_grid
 from evr_core.placeholders import expand_placeholders
 from evr_core.plan import plan_video
 from evr_core.problem_types import parse_problem_type
@@ -32,6 +33,7 @@ __all__ = [
     "geometry_for",
     "image_tokens",
     "missing_media",
+    "mrope_positions",
     "parse_problem_type",
     "pixels_for_tokens",
     "plan_image",
@@ -39,6 +41,7 @@ __all__ = [
     "prompt_parts",
     "read_samples",
     "render_prompt",
+    "seconds_per_grid",
     "smart_resize",
     "tokens_per_frame",
     "video_tokens",
