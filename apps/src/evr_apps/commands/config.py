@@ -59,6 +59,8 @@ def schema(
 ) -> None:
     """List every key with its type, default and meaning."""
 
+    from rich.text import Text
+
     from evr_apps.commands.console import console
     from evr_trainer.config import config_schema_rows
 

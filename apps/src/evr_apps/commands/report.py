@@ -25,7 +25,11 @@ def report(
     from evr_apps.commands.console import console
     from evr_apps.report import build_report, sources_of
 
-    sources = sources_of(run)
-    given = {"sft_dir": sft, "before_dir": before, "after_dir": after}
-    sources = dataclasses.replace(sources, **{name: path for name, path in given.items() if path is not None})
+    found = sources_of(run)
+    sources = dataclasses.replace(
+        found,
+        sft_dir=sft or found.sft_dir,
+        before_dir=before or found.before_dir,
+        after_dir=after or found.after_dir,
+    )
     console().print(f"Report: {build_report(sources, out or run / 'report.html')}", soft_wrap=True)

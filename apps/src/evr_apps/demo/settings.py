@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PIXELS = SIDE * SIDE  # clips and pictures keep their size
 _FPS = 2.0
+_PROMPT = Path(__file__).with_name("prompt.jinja")
 
 
 def video_budget() -> VideoBudget:
@@ -130,6 +131,7 @@ def eval_config(
         records=records,
         media_dir=media_dir,
         cache_dir=cache_dir,
+        format_prompt=_PROMPT,
         fps=_FPS,
         max_frames=NUM_FRAMES,
         min_pixels=PIXELS,
@@ -146,6 +148,7 @@ def eval_config(
 def _data_settings(recipe: Recipe, seed: int, cache_dir: Path, media_dir: Path) -> dict[str, Any]:
     return {
         "prompt_key": "problem",
+        "format_prompt": str(_PROMPT),
         "image_dir": str(media_dir),
         "cache_dir": str(cache_dir),
         "seed": seed,

@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ _PALETTE = {
     "three": "#060606",
 }
 _SERIES = ("one", "three", "two")
-_RC = {
+_RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": ["sans-serif"],
     "font.size": 8.5,

@@ -53,28 +53,31 @@ def compare(before_dir: Path | None, after_dir: Path | None) -> Comparison | Non
 
 def score_table(before: Evaluation | None, after: Evaluation | None, comparison: Comparison | None) -> list[ScoreLine]:
     """One line per problem type, by name, and one for all of them at the end; empty without an evaluation."""
-    summaries = [evaluation.summary if evaluation else None for evaluation in (before, after)]
-    names = sorted({name for summary in summaries if summary for name in summary.by_problem_type})
+    first, second = (evaluation.summary if evaluation else None for evaluation in (before, after))
+    names = sorted({name for summary in (first, second) if summary for name in summary.by_problem_type})
     lines = [
         _line(
             name,
-            *(summary.by_problem_type.get(name) if summary else None for summary in summaries),
+            first.by_problem_type.get(name) if first else None,
+            second.by_problem_type.get(name) if second else None,
             comparison.by_problem_type.get(name) if comparison else None,
         )
         for name in names
     ]
-    total = [summary.overall if summary else None for summary in summaries]
-    return [*lines, _line("all questions", *total, comparison.difference if comparison else None)] if names else []
+    if not names:
+        return []
+    change = comparison.difference if comparison else None
+    total = _line("all questions", first.overall if first else None, second.overall if second else None, change)
+    return [*lines, total]
 
 
 def outcome_table(before: Evaluation | None, after: Evaluation | None) -> list[OutcomeLine]:
     """One line per outcome that occurs, in the order of the evaluation's outcomes."""
-    counts = [dict(evaluation.summary.outcomes) if evaluation else {} for evaluation in (before, after)]
-    names = dict.fromkeys(name for count in counts for name in count)
+    first, second = (dict(evaluation.summary.outcomes) if evaluation else {} for evaluation in (before, after))
     return [
-        OutcomeLine(name, *(count.get(name, 0) if count else None for count in counts))
-        for name in names
-        if any(count.get(name) for count in counts)
+        OutcomeLine(name, first.get(name, 0) if before else None, second.get(name, 0) if after else None)
+        for name in dict.fromkeys([*first, *second])
+        if first.get(name) or second.get(name)
     ]
 
 
