@@ -1,0 +1,138 @@
+"""Rewards in a process of their own, while the workers go on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from evr_core import Sample
+from torch import Tensor
+
+from evr_trainer.carriers import RolloutBatch
+from evr_trainer.cluster.group import payload_bytes
+from evr_trainer.cluster.local import require_ray
+from evr_trainer.config import RewardConfig
+
+__all__ = ["Rewards", "Scorer", "reward_records"]
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Scores of a batch: every metric the reward function returned, float32 [G, n], and what became of each response.
+
+    ``metrics`` holds at least ``overall``; a metric that only some responses have is NaN elsewhere. ``outcomes[g][i]`` is one of evr_rewards' outcomes ("" when the reward
+    function names none).
+    """
+
+    metrics: Mapping[str, Tensor]
+    outcomes: Sequence[Sequence[str]]
+
+    @property
+    def overall(self) -> Tensor:
+        """The reward. [G, n]"""
+        return self.metrics["overall"]
+
+    def summary(self) -> dict[str, float]:
+        """``reward/<metric>`` means and ``reward/outcome/<name>`` shares."""
+        result = {f"reward/{name}": float(values.double().nanmean()) for name, values in self.metrics.items()}
+        flat = [outcome for group in self.outcomes for outcome in group if outcome]
+        for name in sorted(set(flat)):
+            result[f"reward/outcome/{name}"] = flat.count(name) / len(flat)
+        for failure in ("error", "timeout"):
+            result.setdefault(f"reward/outcome/{failure}", 0.0)
+        return result
+
+
+def reward_records(
+    batch: RolloutBatch, samples: Sequence[Sample], tokenizer: Any, *, skip_special_tokens: bool
+) -> list[dict[str, Any]]:
+    """The records that reward functions see, response i of group g at position g * n + i."""
+    records = []
+    for g, sample in enumerate(samples):
+        for i, length in enumerate(batch["response_lengths"][g].tolist()):
+            token_ids = batch["response_ids"][g, i, :length].tolist()
+            records.append(
+                {
+                    **sample.extra,
+                    "response": tokenizer.decode(token_ids, skip_special_tokens=skip_special_tokens),
+                    "response_length": length,
+                    "truncated": bool(batch["truncated"][g, i]),
+                    "ground_truth": sample.answer,
+                    "problem_type": sample.problem_type.value,
+                    "data_type": sample.data_type.value,
+                    "options": list(sample.options),
+                    "prompt": sample.problem,
+                    "problem_id": sample.problem_id,
+                    "data_source": sample.data_source,
+                }
+            )
+    return records
+
+
+class _ScorerProcess:
+    """Runs the reward function; one Ray actor."""
+
+    def __init__(self, config: RewardConfig) -> None:
+        from evr_rewards import RewardWeights, load_reward_function
+
+        self._function = load_reward_function(
+            config.reward_function or None,
+            weights=RewardWeights(config.accuracy_weight, config.format_weight),
+            timeout_s=config.timeout_s,
+            **config.reward_function_kwargs,
+        )
+
+    def score(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [dict(row) for row in self._function(records)]
+
+
+class Scorer:
+    """Scores batches in ``config.num_cpus`` processes beside the workers."""
+
+    def __init__(self, config: RewardConfig) -> None:
+        ray = require_ray()
+        actor = ray.remote(_ScorerProcess)
+        self.config = config
+        self._processes = [actor.options(num_cpus=0.01).remote(config) for _ in range(config.num_cpus)]
+        self.bytes_crossed = 0
+
+    def submit(self, records: list[dict[str, Any]]) -> list[Any]:
+        """Start scoring and return at once."""
+        self.bytes_crossed += payload_bytes(records)
+        count = len(self._processes)
+        bounds = [len(records) * i // count for i in range(count + 1)]
+        return [
+            process.score.remote(records[lo:hi])
+            for process, lo, hi in zip(self._processes, bounds, bounds[1:], strict=False)
+        ]
+
+    def collect(self, pending: list[Any], num_groups: int, n: int) -> Rewards:
+        """Wait for the scores of ``num_groups`` x ``n`` records."""
+        rows = [row for part in require_ray().get(pending) for row in part]
+        self.bytes_crossed += payload_bytes(rows)
+        names = sorted({name for row in rows for name, value in row.items() if isinstance(value, int | float)})
+        metrics = {
+            name: torch.tensor([float(row.get(name, math.nan)) for row in rows]).reshape(num_groups, n)
+            for name in names
+        }
+        if "overall" not in metrics or not bool(metrics["overall"].isfinite().all()):
+            bad = next(row for row in rows if not math.isfinite(float(row.get("overall", math.nan))))
+            raise ValueError(
+                f"worker.reward.reward_function returned {bad!r}: every result needs a finite number 'overall'"
+            )
+        outcomes = [[str(row.get("outcome", "")) for row in rows[g * n : (g + 1) * n]] for g in range(num_groups)]
+        return Rewards(metrics, outcomes)
+
+    def take_bytes(self) -> int:
+        """Bytes crossed since the last call."""
+        crossed, self.bytes_crossed = self.bytes_crossed, 0
+        return crossed
+
+    def close(self) -> None:
+        """End the processes."""
+        ray = require_ray()
+        for process in self._processes:
+            ray.kill(process)
