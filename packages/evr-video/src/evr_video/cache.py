@@ -82,6 +82,7 @@ class FrameCache:
         *,
         start_s: float | None = None,
         end_s: float | None = None,
+        timeout_s: float | None = None,
     ) -> MediaHandle:
         """Return the handle of a video's frames, decoding them when no one has yet.
 
@@ -91,20 +92,21 @@ class FrameCache:
             geometry: Patch sizes of the model.
             start_s: Start of the range to look at, in seconds.
             end_s: End of that range.
+            timeout_s: Seconds that decoding may take; the cache's own limit when left out.
 
         Raises:
             DecodeError: The file cannot be read.
             ValueError: The budget does not fit the video.
         """
-        source = Path(path).absolute()
+        source, limit_s = Path(path).absolute(), timeout_s or self.timeout_s
         check_file(source)
-        facts = self._facts.video(source, lambda: probe_video(source, self.timeout_s))
+        facts = self._facts.video(source, lambda: probe_video(source, limit_s))
         assert isinstance(facts.info, VideoInfo)
         info, plan = facts.info, plan_video(facts.info, budget, geometry, start_s=start_s, end_s=end_s)
         threads = 1 if (plan.frame_indices[-1] + 1) * info.height * info.width < _SMALL_PIXELS else self.threads
 
         def decode() -> tuple[dict[str, Tensor], dict[str, Any]]:
-            video = decode_video(source, plan, self.backend, self.timeout_s, threads)
+            video = decode_video(source, plan, self.backend, limit_s, threads)
             tensors = {"frames": video.frames, "timestamps_s": video.timestamps_s}
             return tensors, {"backend": video.backend, "duration_s": info.duration_s}
 
@@ -117,16 +119,17 @@ class FrameCache:
         *,
         min_pixels: int | None = None,
         max_pixels: int | None = None,
+        timeout_s: float | None = None,
     ) -> MediaHandle:
         """Return the handle of a picture's pixels; as ``ensure_video``."""
-        source = Path(path).absolute()
+        source, limit_s = Path(path).absolute(), timeout_s or self.timeout_s
         check_file(source)
-        facts = self._facts.image(source, lambda: probe_image(source, self.timeout_s))
+        facts = self._facts.image(source, lambda: probe_image(source, limit_s))
         assert isinstance(facts.info, tuple)
         plan = plan_image(*facts.info, geometry, min_pixels=min_pixels, max_pixels=max_pixels)
 
         def decode() -> tuple[dict[str, Tensor], dict[str, Any]]:
-            return {"frames": decode_image(source, plan, self.timeout_s)}, {"backend": "pillow"}
+            return {"frames": decode_image(source, plan, limit_s)}, {"backend": "pillow"}
 
         return self._ensure("image", source, facts, plan, decode)
 

@@ -81,9 +81,10 @@ class MediaHandle:
             frame_digest=self.digest,
         )
 
-    def stored_digest(self) -> str:
-        """The frame digest that the entry's header holds now; reads the header only."""
-        return str(read_meta(self.path)["digest"])
+    def stored(self) -> tuple[str, tuple[int, ...]]:
+        """``(digest, grid_thw)`` that the entry's header holds now; the frames are not read."""
+        meta = read_meta(self.path)
+        return str(meta["digest"]), tuple(meta["plan"]["grid_thw"])
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able copy."""
@@ -105,7 +106,5 @@ class MediaHandle:
 
 def plan_from_dict(kind: str, fields: Mapping[str, Any]) -> VideoPlan | ImagePlan:
     """Rebuild a plan from its dict; lists become the tuples they were."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
-    return VideoPlan(**values) if kind == "video" else ImagePlan(**values)
+    made: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    return VideoPlan(**made) if kind == "video" else ImagePlan(**made)
