@@ -15,6 +15,7 @@ from ._schema import field_at, known_paths, plain_type, section_of
 from .errors import Problem
 
 _NEAR_ENOUGH = 0.6
+_SLIP_OF_THE_PEN = 0.8
 
 
 def problems_of(error: ValidationError, root: type[Section]) -> list[Problem]:
@@ -33,7 +34,8 @@ def _problem(detail: ErrorDetails, root: type[Section]) -> Problem:
         return Problem(path, f"expected a mapping of sections, got {kind_of(value)}", value)
     if section_of(field) is not None:
         return Problem(path, f"expected a section with keys of its own, got {kind_of(value)}", value)
-    return Problem(path, _reason(detail), value, allowed=plain_type(field))
+    where = key if detail["type"] == "missing" else path  # what is missing has no value to show, its list has
+    return Problem(where, _reason(detail), value, allowed=plain_type(field))
 
 
 def _reason(detail: ErrorDetails) -> str:
@@ -50,8 +52,15 @@ def _reason(detail: ErrorDetails) -> str:
 
 
 def unknown_key(path: str, value: object, root: type[Section]) -> Problem:
-    """The problem of a key that no section has."""
-    return Problem(path, "unknown key", value, nearest=nearest_key(path, root))
+    """The problem of a key that no section has.
+
+    An unknown section whose name is no slip of the pen and that holds one key is reported as that key.
+    """
+    nearest = nearest_key(path, root)
+    if isinstance(value, dict) and len(value) == 1 and _ratio(path, nearest) < _SLIP_OF_THE_PEN:
+        ((name, inner),) = value.items()
+        return unknown_key(f"{path}.{name}", inner, root)
+    return Problem(path, "unknown key", value, nearest=nearest)
 
 
 def nearest_key(path: str, root: type[Section]) -> str:
