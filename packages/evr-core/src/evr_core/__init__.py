@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evr_core._record_errors import BadRecord, RecordError
+from evr_core.balance import pack_by_tokens, partition_balanced
 from evr_core.families import geometry_for
 from evr_core.geometry import ModelGeometry
 from evr_core.image import ImagePlan, plan_image
@@ -34,7 +35,9 @@ __all__ = [
     "image_tokens",
     "missing_media",
     "mrope_positions",
+    "pack_by_tokens",
     "parse_problem_type",
+    "partition_balanced",
     "pixels_for_tokens",
     "plan_image",
     "plan_video",
