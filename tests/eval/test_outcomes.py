@@ -65,7 +65,7 @@ def test_two_hundred_rows_are_counted_exactly(tmp_path: Path, model_path: Path, 
     assert summary.overall.clusters == 7
     assert [progress.done for progress in seen] == list(range(201))
     assert seen[-1].outcomes["media_error"] == 10
-    assert summary.media["cache_misses"] >= 4
+    assert summary.media["cache_hits"] + summary.media["cache_misses"] == 190
     rows = {row.sample_id: row for row in read_results(tmp_path / "out")}
     assert "empty.mp4" in rows["x0"].detail
     assert "text.mp4" in rows["x1"].detail
@@ -104,7 +104,9 @@ def test_rows_do_not_depend_on_queues_or_workers(
     summary = evaluate(config, engine=TableEngine(table, max_concurrency=load))
     rows = read_results(config.output_dir)
     assert [row.outcome for row in rows[:5]] == [Outcome.TRUNCATED] * 5
-    assert (summary.accuracy, len(rows), summary.overall.standard_error) == (0.5, 200, pytest.approx(0.0839, abs=1e-4))
+    assert (summary.accuracy, len(rows)) == (0.5, 200)
+    # right: 25 of 48, 48, 47, 47 on the good clips, 0 of 4, 3, 3 on the broken; the squared residuals sum to 15
+    assert summary.overall.standard_error == pytest.approx((7 / 6 * 15) ** 0.5 / 200)
 
 
 def test_an_answer_given_before_the_cut_counts(tmp_path: Path, model_path: Path, media_dir: Path) -> None:

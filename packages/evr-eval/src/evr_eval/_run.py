@@ -96,14 +96,15 @@ async def evaluate_async(
     settings = _settings(config, engine)
     config_hash = digest_of(settings)
     with ResultStore(config.output_dir / RESULTS_FILE) as store:
-        keys = {item: (item.sample_id, config_hash, item.record_digest) for item in questions.items}
-        todo = [item for item, key in keys.items() if not _is_done(store.rows.get(key), config.retry_errors)]
+        keys = [(item.sample_id, config_hash, item.record_digest) for item in questions.items]
+        known = [_is_done(store.rows.get(key), config.retry_errors) for key in keys]
+        todo = [item for item, done in zip(questions.items, known, strict=True) if not done]
         reporter = _Reporter(store, len(keys), on_progress)
-        reporter.start([store.rows[key] for item, key in keys.items() if item not in set(todo)])
+        reporter.start([store.rows[key] for key, done in zip(keys, known, strict=True) if done])
         media: dict[str, float] = {}
         if todo:
             media = await _answer(config, benchmark, template, todo, config_hash, reporter, engine)
-        rows = [store.rows[key] for key in keys.values()]
+        rows = [store.rows[key] for key in keys]
     summary = summarise(
         rows,
         benchmark,

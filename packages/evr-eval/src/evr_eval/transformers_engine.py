@@ -74,20 +74,19 @@ class TransformersEngine:
         import numpy as np
         import torch
 
-        from evr_video import ContractError, EntryError, visual_inputs
+        from evr_video import visual_inputs
 
         try:
+            prompt.check("evaluation")
             visual = visual_inputs(prompt.media, self._processor)
-            prompt.contract.check("evaluation", prompt.sample_id, token_ids=prompt.token_ids, visual=visual)
-        except ContractError as error:
-            raise MediaMismatchError(str(error)) from error
-        except (EntryError, OSError, RuntimeError) as error:
+        except ValueError as error:  # contract broken, cache entry damaged, or another grid than planned
+            raise MediaMismatchError(f"{type(error).__name__}: {error}") from error
+        except (OSError, RuntimeError) as error:
             raise EngineError(f"{type(error).__name__}: {error}") from error
         token_ids = torch.from_numpy(np.asarray(prompt.token_ids, dtype=np.int64))[None]  # [1, P]
-        config = self._model.config
-        types = (token_ids == config.image_token_id) * 1 + (token_ids == config.video_token_id) * 2
-        inputs = {"input_ids": token_ids, "attention_mask": torch.ones_like(token_ids), **visual}
-        return {**inputs, "mm_token_type_ids": types}
+        types = torch.from_numpy(np.asarray(prompt.token_types(), dtype=np.int64))[None]
+        mask = torch.ones_like(token_ids)
+        return {"input_ids": token_ids, "attention_mask": mask, "mm_token_type_ids": types, **visual}
 
     def _respond(
         self, prompt: EncodedPrompt, inputs: dict[str, torch.Tensor], sampling: SamplingSettings
@@ -104,7 +103,7 @@ class TransformersEngine:
                     **{name: value.to(self._device) for name, value in inputs.items()},
                     max_new_tokens=max_tokens,
                     **_draw_arguments(sampling),
-                    suppress_tokens=[self._model.config.image_token_id, self._model.config.video_token_id],
+                    suppress_tokens=[prompt.visual_ids.image, prompt.visual_ids.video],
                 )
         except (RuntimeError, ValueError, IndexError) as error:  # out of memory, bad logits, shapes: this request only
             raise EngineError(f"{type(error).__name__}: {error}") from error
