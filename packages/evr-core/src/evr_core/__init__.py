@@ -7,6 +7,8 @@ from evr_core.balance import pack_by_tokens, partition_balanced
 from evr_core.families import geometry_for
 from evr_core.geometry import ModelGeometry
 from evr_core.image import ImagePlan, plan_image
+from evr_core.memory import MemoryEstimate, StepShape, estimate_memory, kv_bytes_per_token
+from evr_core.model_shape import ModelShape, model_shape
 from evr_core.mrope import mrope_positions, seconds_per_grid
 from evr_core.placeholders import expand_placeholders
 from evr_core.plan import plan_video
@@ -21,19 +23,25 @@ __all__ = [
     "BadRecord",
     "DataType",
     "ImagePlan",
+    "MemoryEstimate",
     "ModelGeometry",
+    "ModelShape",
     "ProblemType",
     "RecordError",
     "RecordFields",
     "Sample",
     "SampleSet",
+    "StepShape",
     "VideoBudget",
     "VideoInfo",
     "VideoPlan",
+    "estimate_memory",
     "expand_placeholders",
     "geometry_for",
     "image_tokens",
+    "kv_bytes_per_token",
     "missing_media",
+    "model_shape",
     "mrope_positions",
     "pack_by_tokens",
     "parse_problem_type",

@@ -39,27 +39,40 @@ def geometry_for(model: str | Path | Mapping[str, Any] | object) -> ModelGeometr
     """
     if isinstance(model, ModelGeometry):
         return model
-    if isinstance(model, str | Path):
-        path = Path(model)
-        if path.is_dir():
-            return _from_mapping(_read_config(path / "config.json"), origin=str(path))
-        if path.suffix == ".json":
-            return _from_mapping(_read_config(path), origin=str(path))
+    if isinstance(model, str | Path) and not _is_config_path(Path(model)):
         return _family(str(model), origin="model name")
+    return _from_mapping(read_config(model), origin=_origin(model))
+
+
+def read_config(model: str | Path | Mapping[str, Any] | object) -> Mapping[str, Any]:
+    """Return a model's configuration as a mapping, from a folder, a file, a mapping, or an object with ``to_dict``.
+
+    Raises:
+        FileNotFoundError: The folder holds no ``config.json``, or there is no such file.
+        ValueError: It is none of these, or not a JSON object.
+    """
     if isinstance(model, Mapping):
-        return _from_mapping(model, origin="configuration")
+        return model
     if callable(getattr(model, "to_dict", None)):
-        return _from_mapping(model.to_dict(), origin=type(model).__name__)  # type: ignore[attr-defined]
-    raise ValueError(f"geometry_for: got {type(model).__name__}; give a model name, a folder, or a configuration")
-
-
-def _read_config(path: Path) -> Mapping[str, Any]:
+        return dict(model.to_dict())  # type: ignore[attr-defined]
+    if not isinstance(model, str | Path):
+        raise ValueError(f"got {type(model).__name__}; give a model folder, its config.json, or a configuration")
+    path = Path(model)
+    path = path if path.suffix == ".json" else path / "config.json"
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; a model folder must hold the model's config.json")
     config = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(config, dict):
         raise ValueError(f"{path}: expected a JSON object, found {type(config).__name__}")
     return config
+
+
+def _is_config_path(path: Path) -> bool:
+    return path.is_dir() or path.suffix == ".json"
+
+
+def _origin(model: object) -> str:
+    return str(model) if isinstance(model, str | Path) else type(model).__name__
 
 
 def _family(name: str, *, origin: str) -> ModelGeometry:
