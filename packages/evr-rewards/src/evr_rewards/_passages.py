@@ -71,7 +71,40 @@ _OPEN = re.compile(r"<\s*answer\s*>", re.I)
 _STRAY = re.compile(r"<\s*/?\s*answer\s*>", re.I)
 _SPECIAL = re.compile(r"<\|[^|<>\n]{0,60}\|>")
 _ECHO_WORDS = frozenset(
-    ["put", "insert", "write", "place", "your", "the", "my", "final", "single", "correct", "only", "option", "options", "letter", "choice", "answer", "answers", "here", "goes", "number", "and", "or", "tag", "tags", "to", "of", "in", "a", "is", "text", "content", "value"]
+    [
+        "put",
+        "insert",
+        "write",
+        "place",
+        "your",
+        "the",
+        "my",
+        "final",
+        "single",
+        "correct",
+        "only",
+        "option",
+        "options",
+        "letter",
+        "choice",
+        "answer",
+        "answers",
+        "here",
+        "goes",
+        "number",
+        "and",
+        "or",
+        "tag",
+        "tags",
+        "to",
+        "of",
+        "in",
+        "a",
+        "is",
+        "text",
+        "content",
+        "value",
+    ]
 )
 _ECHO_KEYS = frozenset({"answer", "answers", "tag", "tags"})
 _ECHOES = frozenset({"and", "letter", "the letter", "option letter", "option", "choice", "your choice", "letter here"})

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, Final, Protocol, cast
 
 from evr_rewards.batch import BatchOptions, score_records
+from evr_rewards.registry import canonical_type
 from evr_rewards.result import Outcome, RewardWeights, failure
 
 Record = Mapping[str, Any]
@@ -81,6 +82,8 @@ def built_in(
         weights = RewardWeights(1 - cast(float, format_weight), cast(float, format_weight))
     else:
         weights = RewardWeights(accuracy_weight, 1 - accuracy_weight if format_weight is None else format_weight)
+    if "scorers" in options:
+        options["scorers"] = {canonical_type(name): scorer for name, scorer in options["scorers"].items()}
     known = BatchOptions.__dataclass_fields__.keys() - {"weights"}
     if unknown := options.keys() - known:
         allowed = ", ".join(sorted({*known, "accuracy_weight", "format_weight"}))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from evr_core.schema import DataType, ProblemType, Sample
 from evr_rewards._passages import outside_thinking
-from evr_rewards.registry import canonical_type, get_scorer
+from evr_rewards.registry import Scorer, canonical_type, get_scorer
 from evr_rewards.result import Outcome, RewardResult, RewardWeights
-from evr_rewards.scoring import DEFAULT_WEIGHTS, score
+from evr_rewards.scoring import DEFAULT_WEIGHTS, Found, find, score
 
 _OWN: Final = frozenset(
     {"response", "response_length", "ground_truth", "answer", "solution", "problem_type", "data_type", "options", "prompt",
-     "problem", "question", "problem_id", "data_source", "truncated"}
+     "problem", "question", "problem_id", "data_source", "truncated", "scorer"}
 )  # fmt: skip
 _KINDS: Final = {str(kind): kind for kind in ProblemType}
 
@@ -81,16 +81,43 @@ def score_record(
     Raises:
         ValueError: the record lacks a field or its type is unknown.
     """
-    sample = sample_from_record(record)
-    scorer = (scorers or {}).get(str(sample.problem_type)) or get_scorer(str(sample.problem_type))
+    sample, scorer = _sample_and_scorer(record, scorers)
     return score(
-        str(record["response"]) if record.get("response") is not None else "",
+        _response(record),
         sample,
         weights=weights,
         truncated=bool(record.get("truncated", False)),
         require_thinking=require_thinking,
         scorer=scorer,
     )
+
+
+def found_in_record(
+    record: Mapping[str, Any], *, weights: RewardWeights, require_thinking: bool, scorers: Mapping[str, Any]
+) -> Found | RewardResult:
+    """`score_record` up to the point where the found answer waits for its grade."""
+    sample, scorer = _sample_and_scorer(record, scorers)
+    return find(
+        _response(record),
+        sample,
+        weights=weights,
+        truncated=bool(record.get("truncated", False)),
+        require_thinking=require_thinking,
+        scorer=scorer,
+    )
+
+
+def _sample_and_scorer(record: Mapping[str, Any], scorers: Mapping[str, Any] | None) -> tuple[Sample, Scorer]:
+    sample = sample_from_record(record)
+    name = str(record.get("scorer") or sample.problem_type)
+    return sample, (scorers or {}).get(name) or get_scorer(name)
+
+
+def _response(record: Mapping[str, Any]) -> str:
+    response = record.get("response")
+    if not isinstance(response, str):
+        raise ValueError(f"reward record's response is {type(response).__name__}; it must be text")
+    return response
 
 
 def outcome_counts(results: Iterable[Mapping[str, Any] | RewardResult]) -> dict[str, int]:
@@ -100,6 +127,3 @@ def outcome_counts(results: Iterable[Mapping[str, Any] | RewardResult]) -> dict[
         for result in results
     )
     return {**{str(outcome): 0 for outcome in Outcome}, **found}
-
-
-Records = Sequence[Mapping[str, Any]]

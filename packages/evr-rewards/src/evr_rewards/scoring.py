@@ -1,13 +1,15 @@
-"""`score`: one response against one sample."""
+"""`score`: one response against one sample. The two halves (find, grade) are apart so that a batch can grade elsewhere."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from evr_core.schema import Sample
+
 from evr_rewards.extraction import Extraction, Source
 from evr_rewards.registry import Scorer, get_scorer
-from evr_rewards.result import JudgeError, Outcome, RewardResult, RewardWeights, TruthError, failure, outcome_of
+from evr_rewards.result import Grade, JudgeError, Outcome, RewardResult, RewardWeights, TruthError, failure, outcome_of
 
 DEFAULT_WEIGHTS: Final = RewardWeights()
 
@@ -38,23 +40,62 @@ def score(
     Raises:
         ValueError: unknown problem type.
     """
+    found = find(
+        response, sample, weights=weights, truncated=truncated, require_thinking=require_thinking, scorer=scorer
+    )
+    if isinstance(found, RewardResult):
+        return found
+    try:
+        return found.graded(found.scorer.grade(found.extraction.value, sample))
+    except (TruthError, JudgeError, TimeoutError, RuntimeError) as error:
+        return found.failed(error)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A response whose answer was found and waits for its grade."""
+
+    sample: Sample
+    scorer: Scorer
+    extraction: Extraction
+    format: float
+    weights: RewardWeights
+
+    def graded(self, grade: Grade) -> RewardResult:
+        """The reward for a grade."""
+        value = self.extraction.value
+        return RewardResult(
+            overall=self.weights.accuracy * grade.accuracy + self.weights.format * self.format,
+            accuracy=grade.accuracy,
+            format=self.format,
+            outcome=outcome_of(grade.accuracy),
+            extracted=value if isinstance(value, str) else self.extraction.text,
+            detail={**_provenance(self.extraction), **grade.detail},
+        )
+
+    def failed(self, error: Exception) -> RewardResult:
+        """The result when grading failed: the outcome is timeout or error, the message names the sample."""
+        outcome = Outcome.TIMEOUT if isinstance(error, TimeoutError) else Outcome.ERROR
+        name = f"{self.sample.problem_id}: " if self.sample.problem_id else ""
+        return failure(outcome, f"{name}{error}", **_provenance(self.extraction))
+
+
+def find(
+    response: str,
+    sample: Sample,
+    *,
+    weights: RewardWeights,
+    truncated: bool,
+    require_thinking: bool,
+    scorer: Scorer | None,
+) -> Found | RewardResult:
+    """The first half of `score`: the answer with its format reward, or the finished result "unparsed"."""
     scorer = scorer or get_scorer(sample.problem_type)
     extraction = scorer.extract(response, sample, truncated=truncated)
     form = format_reward(response, extraction, require_thinking=require_thinking)
-    detail = {"source": extraction.source.value if extraction.source else None, "confidence": extraction.confidence}
     if extraction.value is None:
-        return RewardResult(weights.format * form, 0.0, form, Outcome.UNPARSED, None, detail)
-    try:
-        grade = scorer.grade(extraction.value, sample)
-    except (TruthError, JudgeError) as error:
-        return failure(Outcome.ERROR, f"{sample.problem_id}: {error}", **detail)
-    except TimeoutError as error:
-        return failure(Outcome.TIMEOUT, f"{sample.problem_id}: {error}", **detail)
-    overall = weights.accuracy * grade.accuracy + weights.format * form
-    extracted = extraction.value if isinstance(extraction.value, str) else extraction.text
-    return RewardResult(
-        overall, grade.accuracy, form, outcome_of(grade.accuracy), extracted, {**detail, **grade.detail}
-    )
+        return RewardResult(weights.format * form, 0.0, form, Outcome.UNPARSED, None, _provenance(extraction))
+    return Found(sample, scorer, extraction, form, weights)
 
 
 def format_reward(response: str, extraction: Extraction, *, require_thinking: bool = False) -> float:
@@ -62,3 +103,7 @@ def format_reward(response: str, extraction: Extraction, *, require_thinking: bo
     if not extraction.tagged or (require_thinking and "</think" not in response.lower()):
         return 0.0
     return 1.0 if extraction.value is not None and extraction.source is Source.TAG else 0.5
+
+
+def _provenance(extraction: Extraction) -> dict[str, Any]:
+    return {"source": extraction.source.value if extraction.source else None, "confidence": extraction.confidence}

@@ -1,0 +1,145 @@
+"""The sandbox from inside: a program of its own (standard library only) that shuts the doors and then runs the given code.
+
+Doors, as far as the kernel lets them be shut: no network, own process numbers (so that one kill ends all), read-only
+files, private temporary folders of limited size, no privileges. Limits on CPU, memory, files and processes hold always;
+where there is no private network, sockets are refused by an audit hook.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+
+_NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+_MS_PRIVATE_REC, _MS_NOSUID_NODEV = (1 << 18) | 0x4000, 2 | 4
+_MS_BIND = 4096
+_AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY, _SYS_MOUNT_SETATTR = -100, 0x8000, 1, 442
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_NOBODY = 65534
+_PYTHON, _SITE = "/tmp/.python", "/tmp/.site"
+_RUN = "exec(compile(open(_p, encoding='utf-8').read(), 'program.py', 'exec'), {'__name__': '__main__', '__builtins__': __builtins__})"
+_NO_SOCKETS = """
+import sys
+def _refuse(event, args):
+    if event.startswith("socket.") and event not in ("socket.gethostname",):
+        raise PermissionError("no network in the sandbox")
+sys.addaudithook(_refuse)
+"""
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _MountAttr(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]  # noqa: RUF012
+
+
+def main() -> int:
+    """Shut the doors, run the program, return its exit status."""
+    config = json.loads(sys.argv[1])
+    with open(os.path.join(config["folder"], "program.py"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
+        program = file.read()
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    isolated = _unshare()
+    inner = os.fork()
+    if inner == 0:
+        os._exit(_supervise(program, config, isolated))
+    return _wait(inner)
+
+
+def _wait(pid: int) -> int:
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _supervise(program: str, config: dict[str, float], isolated: bool) -> int:
+    """First process of its own number space: when it ends, the kernel kills all others in it."""
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    folder = _private_files() if isolated else str(config["folder"])
+    python = _reachable_python() if isolated and os.getuid() == 0 else sys.executable
+    os.chdir(folder)
+    _drop_privileges()
+    child = os.fork()
+    if child:
+        return _wait(child)
+    _limit(config)
+    path = os.path.join(folder, "program.py")  # noqa: PTH118
+    if isolated:
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(program)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    site = f"import sys; sys.path.append({_SITE!r})" if python != sys.executable else ""
+    start = f"{site}\n{'' if isolated else _NO_SOCKETS}\n_p = {path!r}\n{_RUN}"
+    os.execv(python, [python, "-I", "-c", start])
+    return 127
+
+
+def _reachable_python() -> str:
+    """This interpreter at a path that an unprivileged user can reach (root's home, for one, is closed to others)."""
+    site = next((folder for folder in sys.path if folder.endswith("site-packages")), "")
+    for source, target in ((sys.base_prefix, _PYTHON), (site, _SITE)):
+        os.mkdir(target)  # noqa: PTH102
+        if source and libc.mount(source.encode(), target.encode(), None, _MS_BIND, None) != 0:
+            return sys.executable
+    os.environ["LD_LIBRARY_PATH"] = f"{_PYTHON}/lib"
+    return f"{_PYTHON}/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def _unshare() -> bool:
+    """Own network, process numbers, mounts and IPC; as an ordinary user through a user namespace."""
+    spaces = _NEWNET | _NEWPID | _NEWNS | _NEWIPC
+    if os.geteuid() == 0 and libc.unshare(spaces) == 0:
+        return True
+    uid, gid = os.getuid(), os.getgid()
+    if libc.unshare(spaces | _NEWUSER) != 0:
+        return False
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write(text)
+    return True
+
+
+def _private_files() -> str:
+    """Read-only view of all files, private temporary folders; the folder to work in."""
+    libc.mount(b"none", b"/", None, _MS_PRIVATE_REC, None)
+    attributes = _MountAttr(_ATTR_RDONLY, 0, 0, 0)
+    libc.syscall(
+        _SYS_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, ctypes.byref(attributes), ctypes.sizeof(attributes)
+    )
+    for target in (b"/tmp", b"/var/tmp", b"/dev/shm"):
+        libc.mount(b"tmpfs", target, b"tmpfs", _MS_NOSUID_NODEV, b"size=32m,mode=1777")
+    libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID_NODEV, None)
+    return "/tmp"
+
+
+def _drop_privileges() -> None:
+    if os.geteuid() == 0 and os.getuid() == 0:
+        try:
+            os.setgroups([])
+            os.setgid(_NOBODY)
+            os.setuid(_NOBODY)
+        except OSError:  # a user namespace without that user: its root has no power outside
+            return
+
+
+def _limit(config: dict[str, float]) -> None:
+    cpu_s = int(config["time_s"]) + 1
+    for kind, value in (
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_AS, int(config["memory_bytes"])),
+        (resource.RLIMIT_FSIZE, int(config["file_bytes"])),
+        (resource.RLIMIT_NPROC, int(config["processes"])),
+        (resource.RLIMIT_NOFILE, 64),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
