@@ -6,8 +6,10 @@ Legend: T frames, H and W as displayed, h and w after resizing.
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,20 +87,40 @@ def _decode_with(path: Path, plan: VideoPlan, backend: str, timeout_s: float, th
     slot = {index: i for i, index in enumerate(indices)}
     request = {"op": "video", "backend": backend, "indices": indices, "threads": threads}
     with _asking(path, backend, request, timeout_s) as (worker, reply):
-        height, width, times = reply["height"], reply["width"], reply["timestamps_s"]
         frames = torch.empty((len(indices), 3, plan.height, plan.width), dtype=torch.uint8)
-        size = max(1, min(len(indices), _CHUNK_BYTES // (height * width * 3)))
-        chunk = np.empty((size, height, width, 3), np.uint8)
-        for start in range(0, len(indices), size):
-            count = min(size, len(indices) - start)
-            for i in range(count):
-                _read_frame(worker, path, backend, chunk[i])
-            rgb = torch.from_numpy(chunk[:count]).permute(0, 3, 1, 2)
-            frames[start : start + count] = resize(rgb, plan.height, plan.width)
+        start = 0
+        for rgb in _chunks(worker, path, backend, (len(indices), reply["height"], reply["width"], 3)):
+            frames[start : start + len(rgb)] = resize(rgb.permute(0, 3, 1, 2).contiguous(), plan.height, plan.width)
+            start += len(rgb)
+        times = reply["timestamps_s"]
     rows = [slot[index] for index in plan.frame_indices]
     if len(rows) != len(indices):
         frames = frames[rows]
     return DecodedVideo(frames, torch.tensor([times[row] for row in rows], dtype=torch.float64), backend)
+
+
+def _chunks(worker: DecoderProcess, path: Path, backend: str, shape: tuple[int, int, int, int]) -> Iterator[Tensor]:
+    """Yield source frames [t, H, W, 3] chunk by chunk; the next chunk is read while the caller works on this one."""
+    count, *frame_shape = shape
+    size = max(1, min(count, _CHUNK_BYTES // math.prod(frame_shape)))
+    buffers = [np.empty((size, *frame_shape), np.uint8) for _ in range(2 if size < count else 1)]
+
+    def fill(number: int) -> np.ndarray[Any, Any]:
+        chunk = buffers[number % len(buffers)][: count - number * size]
+        for frame in chunk:
+            _read_frame(worker, path, backend, frame)
+        return chunk
+
+    if size == count:
+        yield torch.from_numpy(fill(0))
+        return
+    with ThreadPoolExecutor(1) as reader:
+        pending = reader.submit(fill, 0)
+        for number in range(1, math.ceil(count / size) + 1):
+            chunk = pending.result()
+            if number * size < count:
+                pending = reader.submit(fill, number)
+            yield torch.from_numpy(chunk)
 
 
 def resize(frames: Tensor, height: int, width: int) -> Tensor:

@@ -22,8 +22,10 @@ from evr_core import (
     mrope_positions,
     prompt_parts,
     render_prompt,
+    seconds_per_grid,
 )
 from evr_video.contract import IMAGE_TYPE, VIDEO_TYPE, MediaContract, check_placeholders
+from evr_video.errors import ContractError
 from evr_video.handle import MediaHandle
 
 
@@ -112,7 +114,11 @@ class EncodedPrompt:
         types = self.token_types() if token_ids is None else token_types(token_ids, self.visual_ids)
         check_placeholders(stage, self.sample_id, types, self.media)
         if positions is None:
-            positions = media_positions(types, self.media, self.geometry)
+            try:
+                positions = media_positions(types, self.media, self.geometry)
+            except ValueError as error:
+                expected = self.contract.positions_digest
+                raise ContractError(self.sample_id, stage, "positions", expected, str(error)) from error
         self.contract.check(
             stage, self.sample_id, token_types=types, positions=positions, media=self.media, verify=verify
         )
@@ -168,8 +174,11 @@ def media_positions(
 ) -> npt.NDArray[np.int64]:
     """M-RoPE positions [3, P] of token types [P] whose media are given in prompt order."""
     images = [handle.plan.grid_thw for handle in media if handle.kind == "image"]
-    videos = [handle.plan.grid_thw for handle in media if handle.kind == "video"]
-    return mrope_positions(types, images, videos, geometry)
+    videos = [handle.plan for handle in media if isinstance(handle.plan, VideoPlan)]
+    seconds = None
+    if geometry.tokens_per_second is not None:
+        seconds = [seconds_per_grid(plan, geometry) for plan in videos]
+    return mrope_positions(types, images, [plan.grid_thw for plan in videos], geometry, seconds_per_grid=seconds)
 
 
 def _in_prompt_order(
