@@ -9,7 +9,7 @@ import torch
 
 from evr_core import VideoBudget, VideoInfo, geometry_for, plan_video
 from evr_core.plan import timestamp_texts
-from evr_core.sampling import spread_indices
+from evr_core.sampling import frame_range, spread_indices
 
 QWEN3 = geometry_for("Qwen3-VL")
 QWEN25 = geometry_for("Qwen2.5-VL")
@@ -100,6 +100,8 @@ def test_plan_equals_qwen_vl_utils(geometry):
         assert (plan.height, plan.width) == size
         assert plan.sample_fps == pytest.approx(sample_fps, rel=1e-12)
         assert plan.num_frames == len(indices)
+        first, last = frame_range(info, start_s=span.get("start_s"), end_s=span.get("end_s"))
+        assert plan.range_num_frames == last - first + 1
         compared += 1
 
 
@@ -144,3 +146,16 @@ def test_timestamp_texts_pad_an_incomplete_patch():
 def test_refusals(info, budget, span, message):
     with pytest.raises(ValueError, match=message):
         plan_video(info, budget, QWEN3, **span)
+
+
+def test_timestamp_tokens_count_digits_and_marks():
+    plan = plan_video(VideoInfo(600, 30.0, 64, 64, 20.0), VideoBudget(num_frames=4, min_pixels=1024), QWEN3)
+    assert plan.timestamp_texts == ("<3.3 seconds>", "<16.6 seconds>")
+    assert plan.timestamp_tokens == (6 + 2) + (7 + 2)
+    assert plan_video(VideoInfo(600, 30.0, 64, 64, 20.0), VideoBudget(), QWEN25).timestamp_tokens == 0
+
+
+@pytest.mark.parametrize("field", ["fps", "min_frames", "max_frames", "num_frames", "min_pixels", "total_pixels"])
+def test_a_budget_is_positive(field):
+    with pytest.raises(ValueError, match=rf"VideoBudget\.{field} is 0; it must be positive"):
+        VideoBudget(**{field: 0})

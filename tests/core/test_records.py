@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -275,10 +276,17 @@ def test_parquet(tmp_path):
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "r.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"evr-core\[parquet\]"):
         read_samples(tmp_path / "r.parquet")
+
+
+def test_hub_id_without_the_package_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(FileNotFoundError, match=r"someone/data: no such record file.*evr-core\[hub\]"):
+        read_samples("someone/data@train")
 
 
 def test_missing_media_lists_absent_and_empty_files(tmp_path):

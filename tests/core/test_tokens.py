@@ -6,6 +6,8 @@ import random
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evr_core import (
     geometry_for,
@@ -56,6 +58,29 @@ def test_smart_resize_equals_qwen_vl_utils():
         expected = reference(height, width, factor, low, high)
         if 0 not in expected:  # the reference lets a side vanish; ours keeps one token
             assert smart_resize(height, width, factor=factor, min_pixels=low, max_pixels=high) == expected
+
+
+def test_smart_resize_equals_the_image_processors_also_for_thin_strips():
+    from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as reference
+
+    rng = random.Random(4)
+    for _ in range(1000):
+        height, width = rng.randint(17, 60), rng.randint(100, 2000)
+        low = 4 * 32**2
+        high = low + rng.randint(0, 40) * 32**2
+        expected = reference(height, width, 32, low, high)
+        assert smart_resize(height, width, factor=32, min_pixels=low, max_pixels=high) == expected
+
+
+@given(height=st.integers(30, 3000), width=st.integers(30, 3000), low=st.integers(4, 100), extra=st.integers(0, 5000))
+def test_smart_resize_properties(height, width, low, extra):
+    low, high = low * 32**2, (2 * low + extra) * 32**2
+    new_height, new_width = smart_resize(height, width, factor=32, min_pixels=low, max_pixels=high)
+    assert new_height % 32 == new_width % 32 == 0
+    assert min(new_height, new_width) >= 32
+    thin = min(new_height, new_width) == 32  # a strip of one token cannot shrink further
+    assert low <= new_height * new_width
+    assert thin or new_height * new_width <= high
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,19 @@ from evr_core.memory import MemoryEstimate, StepShape, estimate_memory, kv_bytes
 from evr_core.model_shape import ModelShape, model_shape
 from evr_core.mrope import mrope_positions, seconds_per_grid
 from evr_core.placeholders import expand_placeholders
-from evr_core.plan import plan_video
+from evr_core.plan import max_frame_pixels, plan_video
 from evr_core.problem_types import parse_problem_type
 from evr_core.prompts import prompt_parts, render_prompt
 from evr_core.records import SampleSet, missing_media, read_samples
 from evr_core.schema import DataType, ProblemType, RecordFields, Sample
-from evr_core.tokens import image_tokens, pixels_for_tokens, smart_resize, tokens_per_frame, video_tokens
+from evr_core.tokens import (
+    image_tokens,
+    pixels_for_tokens,
+    smart_resize,
+    temporal_patches,
+    tokens_per_frame,
+    video_tokens,
+)
 from evr_core.video import VideoBudget, VideoInfo, VideoPlan
 
 __all__ = [
@@ -40,6 +47,7 @@ __all__ = [
     "geometry_for",
     "image_tokens",
     "kv_bytes_per_token",
+    "max_frame_pixels",
     "missing_media",
     "model_shape",
     "mrope_positions",
@@ -54,6 +62,7 @@ __all__ = [
     "render_prompt",
     "seconds_per_grid",
     "smart_resize",
+    "temporal_patches",
     "tokens_per_frame",
     "video_tokens",
 ]

@@ -27,6 +27,11 @@ class ModelGeometry:
     timestamped_frames: bool = True
     tokens_per_second: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("patch_size", "temporal_patch_size", "spatial_merge_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"ModelGeometry.{name} is {getattr(self, name)}; it must be at least 1")
+
     @property
     def factor(self) -> int:
         """Pixels along one side of a visual token; heights and widths are multiples of it."""

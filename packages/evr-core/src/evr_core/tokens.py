@@ -13,8 +13,8 @@ def smart_resize(height: int, width: int, *, factor: int, min_pixels: float, max
     """Return the (height, width) nearest to the given size whose sides are multiples of ``factor``.
 
     The area ends up within [min_pixels, max_pixels] wherever the grid allows it, and the aspect ratio is kept as far
-    as the grid allows. The same values as qwen-vl-utils and the image processors of transformers; a side never falls
-    below one ``factor``.
+    as the grid allows. The same values as qwen-vl-utils, except that a side never falls below one ``factor`` (there it
+    can become 0). The image processors of transformers differ only for sides of at most half a ``factor``.
 
     Args:
         height: Pixels, at least 1.

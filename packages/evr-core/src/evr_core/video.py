@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,12 @@ class VideoBudget:
     max_pixels: int = 768 * 32 * 32
     total_pixels: int = 128_000 * 32 * 32 * 9 // 10
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not value > 0:
+                raise ValueError(f"VideoBudget.{field.name} is {value}; it must be positive")
+
 
 @dataclass(frozen=True)
 class VideoPlan:
@@ -75,3 +81,20 @@ class VideoPlan:
     def num_frames(self) -> int:
         """Sampled frames T."""
         return len(self.frame_indices)
+
+    @property
+    def range_num_frames(self) -> int:
+        """Frames of the time range that the sampled ones stand for; ``source_num_frames`` when there is no range.
+
+        The video metadata of transformers and qwen-vl-utils calls this ``total_num_frames``.
+        """
+        return round(self.num_frames * self.source_fps / self.sample_fps)
+
+    @property
+    def timestamp_tokens(self) -> int:
+        """Text tokens that the timestamps and the marks around each temporal patch add to the prompt.
+
+        Counted for the tokenizers of the Qwen families, which give every digit a token: "<12.3 seconds>" is
+        ``<``, ``1``, ``2``, ``.``, ``3``, `` seconds``, ``>``, and each patch has a start and an end mark.
+        """
+        return sum(sum(char.isdigit() for char in text) + 4 + 2 for text in self.timestamp_texts)
