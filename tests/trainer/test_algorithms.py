@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+
 from evr_trainer.algorithms import ESTIMATORS, grpo_advantages
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from evr_trainer.checkpoint import CheckpointError, CheckpointStore
 
 

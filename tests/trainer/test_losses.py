@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+
 from evr_trainer.losses import KL_PENALTIES, ClipRange, kl_penalty, ppo_clip_loss, token_weights
 
 CLIP = ClipRange(low=0.2, high=0.3, dual=3.0)
@@ -85,7 +86,9 @@ def test_weights_of_any_split_add_up_to_the_batch_mean(mode: str) -> None:
     lengths = torch.tensor([3, 1, 0, 6])
     losses = torch.arange(10, dtype=torch.float32)
     per_response = losses.split(lengths.tolist())
-    expected = losses.mean() if mode == "token" else torch.stack([part.mean() for part in per_response if len(part)]).mean()
+    expected = (
+        losses.mean() if mode == "token" else torch.stack([part.mean() for part in per_response if len(part)]).mean()
+    )
 
     def share(rows: list[int]) -> torch.Tensor:
         weights = token_weights(lengths[rows], mode, total_tokens=10, total_responses=3)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from evr_core import ModelGeometry, geometry_for
 
-__all__ = ["ModelAssets", "load_assets", "resolve_device", "threads_per_worker"]
+__all__ = ["ModelAssets", "load_assets", "quiet_transformers", "resolve_device", "threads_per_worker"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,13 @@ def load_assets(model_path: str, tokenizer_path: str, *, chat_template: Path | N
     return ModelAssets(tokenizer, geometry_for(AutoConfig.from_pretrained(model_path, trust_remote_code=False)))
 
 
+def quiet_transformers() -> None:
+    """No progress bars of transformers in this process: they would break up ours."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+
+
 def resolve_device(device: str) -> str:
     """``auto`` becomes ``cuda`` where there is one, else ``cpu``.
 
@@ -40,7 +48,9 @@ def resolve_device(device: str) -> str:
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("trainer.device=cuda, but torch sees no CUDA device; set trainer.device=cpu or install a driver")
+        raise ValueError(
+            "trainer.device=cuda, but torch sees no CUDA device; set trainer.device=cpu or install a driver"
+        )
     return device
 
 

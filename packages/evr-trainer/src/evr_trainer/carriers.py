@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import torch
-from evr_video import EncodedPrompt
 from tensordict import TensorDict
 from torch import Tensor
 
 from evr_trainer.rollout import Response
+from evr_video import EncodedPrompt
 
 __all__ = ["GroupBatch", "PromptBatch", "ResponseBatch", "RolloutBatch", "TrainBatch"]
 
@@ -53,9 +53,9 @@ class GroupBatch:
         return len(self.prompts)
 
     def __getitem__(self, name: str) -> Tensor:
-        tensor = self.tensors[name]
-        assert isinstance(tensor, Tensor)
-        return tensor
+        value = self.tensors[name]
+        assert isinstance(value, Tensor)
+        return value
 
     def has(self, name: str) -> bool:
         """Whether the tensor ``name`` is there."""
@@ -90,7 +90,7 @@ class GroupBatch:
     def concat(cls, batches: Iterable[Self]) -> Self:
         """All groups of the batches in order; tensors are padded with zeros to the longest last dimension."""
         parts = list(batches)
-        keys = list(parts[0].tensors.keys())
+        keys = [str(key) for key in parts[0].tensors.keys()]
         joined = {key: _pad_concat([part[key] for part in parts]) for key in keys}
         prompts = tuple(prompt for part in parts for prompt in part.prompts)
         return cls(prompts, TensorDict(joined, [len(prompts)]))
@@ -140,9 +140,7 @@ class RolloutBatch(ResponseBatch):
     required: ClassVar[tuple[str, ...]] = (*ResponseBatch.required, "rollout_log_probs", "truncated")
 
     @classmethod
-    def of(
-        cls, prompts: Sequence[EncodedPrompt], responses: Sequence[Sequence[Response]], *, n: int
-    ) -> RolloutBatch:
+    def of(cls, prompts: Sequence[EncodedPrompt], responses: Sequence[Sequence[Response]], *, n: int) -> RolloutBatch:
         """From the engine's answers, ``responses[g][i]`` being response i of n of prompt g."""
         groups = len(prompts)
         longest = max((len(r.token_ids) for group in responses for r in group), default=0)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from evr_core import ModelGeometry, Sample, missing_media, read_samples
-from evr_video import EncodedPrompt, FrameCache, MediaHandle, encode_prompt, preprocess_samples
 
+from evr_core import ModelGeometry, Sample, missing_media, read_samples
 from evr_trainer.assets import ModelAssets
 from evr_trainer.config import DataConfig
+from evr_video import EncodedPrompt, FrameCache, MediaHandle, encode_prompt, preprocess_samples
 
 __all__ = ["EpochSampler", "PromptDataset"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from evr_core import Sample
 from torch import Tensor
 
+from evr_core import Sample
 from evr_trainer.carriers import RolloutBatch
 from evr_trainer.cluster.group import payload_bytes
 from evr_trainer.cluster.local import require_ray
@@ -76,14 +76,12 @@ class _ScorerProcess:
     """Runs the reward function; one Ray actor."""
 
     def __init__(self, config: RewardConfig) -> None:
-        from evr_rewards import RewardWeights, load_reward_function
+        from evr_rewards import load_reward_function
 
-        self._function = load_reward_function(
-            config.reward_function or None,
-            weights=RewardWeights(config.accuracy_weight, config.format_weight),
-            timeout_s=config.timeout_s,
-            **config.reward_function_kwargs,
-        )
+        options: dict[str, Any] = {"timeout_s": config.timeout_s, **config.reward_function_kwargs}
+        if not config.reward_function:
+            options |= {"accuracy_weight": config.accuracy_weight, "format_weight": config.format_weight}
+        self._function = load_reward_function(config.reward_function or None, **options)
 
     def score(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [dict(row) for row in self._function(records)]
@@ -113,15 +111,13 @@ class Scorer:
         """Wait for the scores of ``num_groups`` x ``n`` records."""
         rows = [row for part in require_ray().get(pending) for row in part]
         self.bytes_crossed += payload_bytes(rows)
-        names = sorted({name for row in rows for name, value in row.items() if isinstance(value, int | float)})
         metrics = {
             name: torch.tensor([float(row.get(name, math.nan)) for row in rows]).reshape(num_groups, n)
-            for name in names
+            for name in _metric_names(rows)
         }
         if "overall" not in metrics or not bool(metrics["overall"].isfinite().all()):
-            bad = next(row for row in rows if not math.isfinite(float(row.get("overall", math.nan))))
             raise ValueError(
-                f"worker.reward.reward_function returned {bad!r}: every result needs a finite number 'overall'"
+                f"the reward function returned, among others, {rows[0]!r}: every result needs a finite number 'overall'"
             )
         outcomes = [[str(row.get("outcome", "")) for row in rows[g * n : (g + 1) * n]] for g in range(num_groups)]
         return Rewards(metrics, outcomes)
@@ -136,3 +132,17 @@ class Scorer:
         ray = require_ray()
         for process in self._processes:
             ray.kill(process)
+
+
+# What a result says about a response that is no measurement of it, also where it is a number.
+_NO_METRICS = {"outcome", "extracted", "detail", "error"}
+
+
+def _metric_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Keys whose values are numbers wherever they occur."""
+    kinds: dict[str, bool] = {}
+    for row in rows:
+        for name, value in row.items():
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            kinds[name] = kinds.get(name, True) and is_number
+    return sorted(name for name, numeric in kinds.items() if numeric and name not in _NO_METRICS)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from evr_core import Sample
 from tensordict import TensorDict
 
+from evr_core import Sample
 from evr_trainer.assets import load_assets, resolve_device, threads_per_worker
 from evr_trainer.carriers import ResponseBatch
 from evr_trainer.checkpoint import Checkpoint, CheckpointStore, export_hf
@@ -132,8 +132,10 @@ class _SftRun:
         tokenizer = self.dataset.tokenizer
         prompts = tuple(self.dataset.prompt(i) for i in indices)
         targets = [
-            [*tokenizer(target_text(self.dataset.samples[i]), add_special_tokens=False)["input_ids"],
-             tokenizer.eos_token_id]
+            [
+                *tokenizer(target_text(self.dataset.samples[i]), add_special_tokens=False)["input_ids"],
+                tokenizer.eos_token_id,
+            ]
             for i in indices
         ]
         lengths = torch.tensor([[len(target)] for target in targets])
@@ -170,9 +172,7 @@ class _SftRun:
             min_ratio=optim.min_lr_ratio or 0.0,
         )
 
-    def _report(
-        self, trackers: Sequence[Tracker], step: int, total_steps: int, metrics: Mapping[str, float]
-    ) -> None:
+    def _report(self, trackers: Sequence[Tracker], step: int, total_steps: int, metrics: Mapping[str, float]) -> None:
         if step % self.config.trainer.log_freq == 0 or step == total_steps:
             log_all(trackers, step, metrics)
         if self.on_step is not None:

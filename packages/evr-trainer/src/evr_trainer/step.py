@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from evr_core import Sample
 from torch import Tensor
 
+from evr_core import Sample
 from evr_trainer.algorithms import ESTIMATORS
 from evr_trainer.carriers import PromptBatch, ResponseBatch, RolloutBatch, TrainBatch
 from evr_trainer.cluster import WorkerGroup
@@ -150,8 +150,7 @@ def log_probs(workers: WorkerGroup, method: str, batch: ResponseBatch, shards: S
 def _needs_old_log_probs(config: TrainConfig) -> bool:
     """With exactly one update on the batch the policy is still the one that wrote it: the ratio is exp(0)."""
     one_update = (
-        config.worker.actor.ppo_epochs == 1
-        and config.worker.actor.global_batch_size == config.data.rollout_batch_size
+        config.worker.actor.ppo_epochs == 1 and config.worker.actor.global_batch_size == config.data.rollout_batch_size
     )
     return not one_update or _kl_in_reward(config)
 

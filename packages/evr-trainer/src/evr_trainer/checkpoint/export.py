@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from evr_trainer.assets import quiet_transformers
 from evr_trainer.checkpoint.sharded import load_full_weights
 
 __all__ = ["export_hf"]
@@ -43,6 +44,7 @@ def export_hf(actor_dir: Path, model_path: str | Path, out_dir: Path) -> Path:
         model.to(config.dtype)
     staging = out_dir.with_name(f".staging-{out_dir.name}-{os.getpid()}")
     shutil.rmtree(staging, ignore_errors=True)
+    quiet_transformers()
     model.save_pretrained(staging)
     AutoProcessor.from_pretrained(model_path, trust_remote_code=False).save_pretrained(staging)
     if out_dir.exists():

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
-from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
+from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
 __all__ = ["load_full_weights", "load_optimizer", "load_weights", "save_optimizer", "save_weights"]
 
@@ -23,7 +24,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 def save_weights(model: nn.Module, folder: Path) -> None:
     """Write this rank's shards of every parameter. A collective."""
-    _save(dict(_parameters(model)), folder)
+    _save(dict(model.named_parameters()), folder)
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
@@ -32,7 +33,7 @@ def load_weights(model: nn.Module, folder: Path) -> None:
     Raises:
         CheckpointException: From torch, when a parameter is missing in the files.
     """
-    _load(dict(_parameters(model)), folder)
+    _load(dict(model.named_parameters()), folder)
 
 
 def save_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> None:
@@ -49,7 +50,7 @@ def save_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, folder: P
 def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> None:
     """Restore AdamW's moments and step counts. A collective."""
     steps: dict[str, float] = json.loads(folder.with_suffix(".json").read_text())["steps"]
-    parameters = dict(_parameters(model))
+    parameters = dict(model.named_parameters())
     unknown = sorted(set(steps) - set(parameters))
     if unknown:
         raise ValueError(f"{folder}: optimizer state for parameters this model does not have: {unknown[:5]}")
@@ -67,36 +68,26 @@ def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, folder: P
 
 def load_full_weights(model: nn.Module, folder: Path) -> None:
     """Read sharded weights into an unsharded model, in one process without torch.distributed."""
-    _load(dict(_parameters(model)), folder, no_dist=True)
-
-
-def _parameters(model: nn.Module) -> list[tuple[str, Tensor]]:
-    return [(name, parameter.data) if not _is_sharded(parameter) else (name, parameter) for name, parameter in
-            model.named_parameters()]
-
-
-def _is_sharded(tensor: Tensor) -> bool:
-    return hasattr(tensor, "full_tensor")
+    _load(dict(model.named_parameters()), folder, no_dist=True)
 
 
 def _optimizer_states(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, dict[str, Any]]:
     """State by parameter name, for those that have been stepped."""
     return {
-        name: optimizer.state[parameter]
-        for name, parameter in model.named_parameters()
-        if parameter in optimizer.state
+        name: optimizer.state[parameter] for name, parameter in model.named_parameters() if parameter in optimizer.state
     }
 
 
 def _save(tensors: dict[str, Tensor], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*no_dist.*")
-        dcp.save(tensors, storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
+    dcp_save(tensors, storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
 
 
 def _load(tensors: dict[str, Tensor], folder: Path, *, no_dist: bool = False) -> None:
-    dcp.load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=no_dist)
+    with warnings.catch_warnings():
+        # torch says that it loads in a single process; export means to.
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        dcp_load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=no_dist)
 
 
 def _rank() -> int:

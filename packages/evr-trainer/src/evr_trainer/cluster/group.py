@@ -69,9 +69,7 @@ class WorkerGroup:
     def submit(self, method: str, args_per_rank: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Start a call on every rank and return at once."""
         self.bytes_crossed += sum(payload_bytes(args) for args in args_per_rank)
-        return [
-            getattr(handle, method).remote(*args) for handle, args in zip(self.handles, args_per_rank, strict=True)
-        ]
+        return [getattr(handle, method).remote(*args) for handle, args in zip(self.handles, args_per_rank, strict=True)]
 
     def wait(self, method: str, pending: Sequence[Any]) -> list[Any]:
         """Results of ``submit``, by rank."""

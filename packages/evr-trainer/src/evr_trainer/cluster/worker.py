@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import torch
 import torch.distributed as dist
-from evr_core import geometry_for
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 
+from evr_trainer.assets import quiet_transformers
 from evr_trainer.carriers import PromptBatch, ResponseBatch, RolloutBatch
 from evr_trainer.checkpoint.sharded import load_optimizer, load_weights, save_optimizer, save_weights
 from evr_trainer.cluster.spec import WorkerSpec
@@ -77,10 +77,10 @@ class Worker:
 
     def build(self) -> None:
         """Load the models and, when there is to be rollout, the engine."""
-        from transformers import AutoConfig, AutoProcessor
+        from transformers import AutoProcessor
 
+        quiet_transformers()
         policy = self.spec.policy
-        geometry = geometry_for(AutoConfig.from_pretrained(policy.model_path, trust_remote_code=False))
         processor = AutoProcessor.from_pretrained(policy.tokenizer_path, trust_remote_code=False)
         sampling = Sampling(policy.temperature, tuple(forbidden_token_ids(processor.tokenizer)))
         mesh = init_device_mesh(self.spec.device, (self.spec.world_size,))
@@ -108,9 +108,7 @@ class Worker:
             optimizer = (
                 make_adamw(model, lr=0.0, betas=policy.betas, weight_decay=policy.weight_decay) if trained else None
             )
-            return Policy(
-                model, processor, geometry, sampling=sampling, optimizer=optimizer, world_size=self.spec.world_size
-            )
+            return Policy(model, processor, sampling=sampling, optimizer=optimizer, world_size=self.spec.world_size)
 
         self._policy = sharded_policy(trained=self.spec.with_optimizer)
         if self.spec.with_reference:
@@ -195,4 +193,3 @@ class Worker:
         if self._policy is None:
             raise RuntimeError("the worker has no policy yet: call build first")
         return self._policy
-

@@ -66,7 +66,8 @@ def shard_model(
         "offload_policy": CPUOffloadPolicy() if cpu_offload else OffloadPolicy(),
     }
     inner: Any = getattr(model, "model", model)
-    for block in [*inner.language_model.layers, *vision_tower(model).blocks]:
+    tower: Any = vision_tower(model)
+    for block in [*inner.language_model.layers, *tower.blocks]:
         fully_shard(block, **options)
     fully_shard(model, **options)
     return model

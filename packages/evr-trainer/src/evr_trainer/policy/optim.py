@@ -40,9 +40,7 @@ class LearningRate:
         return self.peak * (self.min_ratio + (1.0 - self.min_ratio) * cosine)
 
 
-def make_adamw(
-    model: nn.Module, *, lr: float, betas: tuple[float, float], weight_decay: float
-) -> torch.optim.AdamW:
+def make_adamw(model: nn.Module, *, lr: float, betas: tuple[float, float], weight_decay: float) -> torch.optim.AdamW:
     """AdamW over the parameters that take a gradient; biases and norms (one-dimensional ones) are not decayed."""
     trainable = [p for p in model.parameters() if p.requires_grad]
     groups = [

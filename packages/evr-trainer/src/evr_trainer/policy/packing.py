@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from evr_core import ModelGeometry
-from evr_video import EncodedPrompt, MediaHandle
 from torch import Tensor
+
+from evr_video import EncodedPrompt, MediaHandle
 
 __all__ = ["DUMMY_GRID", "Pack", "PackedGroup", "pack_groups"]
 
@@ -66,7 +66,6 @@ class Pack:
 
 def pack_groups(
     groups: Sequence[PackedGroup],
-    geometry: ModelGeometry,
     placeholder_ids: dict[str, int],
     *,
     dummies: Sequence[str] = (),
@@ -75,7 +74,6 @@ def pack_groups(
 
     Args:
         groups: In the order wanted; may be empty, then the row is one token that predicts nothing.
-        geometry: Of the model, for the positions.
         placeholder_ids: Token id of an "image" and of a "video" placeholder.
         dummies: Kinds of media to add as a picture that nothing attends to, so that this rank's vision tower takes part
             in the collectives of ranks that do have such media. They get no gradient.
@@ -88,7 +86,7 @@ def pack_groups(
     offset = 0
     for number, group in enumerate(groups):
         prompt_ids = np.asarray(group.prompt.token_ids, dtype=np.int64)
-        prompt_positions = group.prompt.positions(geometry)  # [3, P]
+        prompt_positions = group.prompt.positions()  # [3, P]
         ids.append(prompt_ids)
         positions.append(prompt_positions)
         part_of.append(np.full(len(prompt_ids), _PROMPT))

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from evr_core import ModelGeometry
-from evr_video import visual_inputs
 from torch import Tensor, nn
 
 from evr_trainer.carriers import ResponseBatch
@@ -20,6 +18,7 @@ from evr_trainer.metrics import MetricSums
 from evr_trainer.policy.micro import MicroBatch
 from evr_trainer.policy.objective import Objective, TokenView
 from evr_trainer.policy.packing import DUMMY_GRID, Pack, PackedGroup, pack_groups
+from evr_video import visual_inputs
 
 __all__ = ["Policy", "Sampling"]
 
@@ -38,7 +37,6 @@ class Policy:
     Args:
         model: A Qwen-VL model for conditional generation.
         processor: Its Hugging Face processor; makes pixel values of cached frames.
-        geometry: Of the model.
         sampling: Temperature and forbidden tokens of the rollout.
         optimizer: None for a reference model.
         world_size: Ranks over which gradients are averaged.
@@ -48,7 +46,6 @@ class Policy:
         self,
         model: nn.Module,
         processor: Any,
-        geometry: ModelGeometry,
         *,
         sampling: Sampling,
         optimizer: torch.optim.Optimizer | None = None,
@@ -56,7 +53,6 @@ class Policy:
     ) -> None:
         self.model = model
         self.processor = processor
-        self.geometry = geometry
         self.sampling = sampling
         self.optimizer = optimizer
         self.world_size = world_size
@@ -127,11 +123,11 @@ class Policy:
         groups = []
         for g in micro.groups:
             prompt = batch.prompts[g]
-            prompt.contract.check(stage, prompt, self.geometry)
+            prompt.check(stage)
             lengths = batch["response_lengths"][g].tolist()
             responses = [batch["response_ids"][g, i, :length] for i, length in enumerate(lengths)]
             groups.append(PackedGroup(prompt, responses))
-        return pack_groups(groups, self.geometry, self._placeholder_ids, dummies=micro.dummies)
+        return pack_groups(groups, self._placeholder_ids, dummies=micro.dummies)
 
     def _forward(self, pack: Pack) -> tuple[Tensor, Tensor]:
         """Log-prob of each response token and the entropy of its distribution. [T], [T]"""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evr_core import partition_balanced
-
 from evr_trainer.carriers import GroupBatch, ResponseBatch
 from evr_trainer.policy.micro import MicroBatch, plan_micro_batches
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evr_core import Sample
-from evr_video import EncodedPrompt
-
 from evr_trainer.tracking.trackers import rewind_jsonl
+from evr_video import EncodedPrompt
 
 __all__ = ["GenerationLog"]
 
@@ -22,9 +21,7 @@ class GenerationLog:
         self.path = log_dir / "generations.jsonl"
         rewind_jsonl(self.path, resumed_step)
 
-    def log(
-        self, step: int, sample: Sample, prompt: EncodedPrompt, responses: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def log(self, step: int, sample: Sample, prompt: EncodedPrompt, responses: Sequence[Mapping[str, Any]]) -> None:
         """Append one group; ``responses`` hold ``text`` and scores."""
         row = {
             "step": step,
