@@ -30,10 +30,15 @@ _START_TIMEOUT_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Task:
-    """A call ``module:function(payload)``; payload and answer are JSON values."""
+    """A call ``module:function(payload)``; payload and answer are JSON values.
+
+    Attributes:
+        timeout_s: Limit of this task in place of the caller's.
+    """
 
     handler: str
     payload: Any
+    timeout_s: float | None = None
 
 
 @dataclass
@@ -238,8 +243,9 @@ class _Run:
                 self.pool.give(item.worker)
         now = time.monotonic()
         for item in list(self.running.values()):
-            if now - item.started > self.timeout_s:
-                self._drop(item, selector, TimeoutError(f"no result after {self.timeout_s:g} s"))
+            timeout_s = self.tasks[item.index].timeout_s or self.timeout_s
+            if now - item.started > timeout_s:
+                self._drop(item, selector, TimeoutError(f"no result after {timeout_s:g} s"))
             elif not item.aside and now - item.started > _SLICE_S:
                 item.aside = True
                 with contextlib.suppress(OSError):

@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +20,13 @@ from typing import IO, Final
 
 _CHILD: Final = Path(__file__).with_name("_sandbox_child.py")
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_ENVIRONMENT: Final = {
+    "PATH": os.defpath,
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 @dataclass(frozen=True)
@@ -53,34 +59,31 @@ class Finished:
 def run_python(program: str, stdin: str = "", limits: Limits = Limits()) -> Finished:  # noqa: B008 - frozen
     """Run ``program`` with ``stdin`` and wait for its end or the time limit."""
     _adopt_orphans()
-    with tempfile.TemporaryDirectory(prefix="evr-code-") as folder, contextlib.ExitStack() as files:
-        os.chmod(folder, 0o755)
-        Path(folder, "program.py").write_text(program, encoding="utf-8", errors="replace")
-        Path(folder, "stdin").write_text(stdin, encoding="utf-8", errors="replace")
-        out = files.enter_context(open(Path(folder, "stdout"), "w+b"))
-        err = files.enter_context(open(Path(folder, "stderr"), "w+b"))
-        given = files.enter_context(open(Path(folder, "stdin"), "rb"))
+    with contextlib.ExitStack() as files:
+        code, given, out, err = (files.enter_context(_memory_file(text)) for text in (program, stdin, "", ""))
         process = subprocess.Popen(
-            [sys.executable, "-I", str(_CHILD), json.dumps({"folder": folder, **asdict(limits)})],
+            [sys.executable, "-I", str(_CHILD), json.dumps({"program": code.fileno(), **asdict(limits)})],
             stdin=given,
             stdout=out,
             stderr=err,
             cwd="/",
-            env={
-                "PATH": os.defpath,
-                "HOME": "/tmp",
-                "LANG": "C.UTF-8",
-                "OMP_NUM_THREADS": "1",
-                "OPENBLAS_NUM_THREADS": "1",
-            },
+            env=_ENVIRONMENT,
             start_new_session=True,
-            close_fds=True,
+            pass_fds=[code.fileno()],
         )
         try:
             timed_out = _wait(process, limits.time_s)
         finally:
             _kill(process)
         return Finished(_read(out, limits.file_bytes), _read(err, 4096), process.returncode, timed_out)
+
+
+def _memory_file(text: str) -> IO[bytes]:
+    """A file without a name, so that nothing is left on disk whatever happens; the file limit holds for it too."""
+    file = os.fdopen(os.memfd_create("evr-sandbox", os.MFD_CLOEXEC), "w+b", buffering=0)
+    file.write(text.encode("utf-8", errors="replace"))
+    file.seek(0)
+    return file
 
 
 def _wait(process: subprocess.Popen[bytes], time_s: float) -> bool:

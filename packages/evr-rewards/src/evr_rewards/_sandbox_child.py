@@ -21,13 +21,23 @@ _AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY, _SYS_MOUNT_SETATTR = -100, 0x8000, 1, 44
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _NOBODY = 65534
 _PYTHON, _SITE = "/tmp/.python", "/tmp/.site"
-_RUN = "exec(compile(open(_p, encoding='utf-8').read(), 'program.py', 'exec'), {'__name__': '__main__', '__builtins__': __builtins__})"
-_NO_SOCKETS = """
+_RUN = """
+import os
+with open({descriptor}, encoding="utf-8") as file:
+    program = file.read()
+del file
+exec(compile(program, "program.py", "exec"), {{"__name__": "__main__", "__builtins__": __builtins__}})
+"""
+_REFUSALS = """
 import sys
-def _refuse(event, args):
-    if event.startswith("socket.") and event not in ("socket.gethostname",):
+def refuse(event, args):
+    if event.startswith("socket."):
         raise PermissionError("no network in the sandbox")
-sys.addaudithook(_refuse)
+    if event == "open" and isinstance(args[0], str) and isinstance(args[2], int) and args[2] & 3:
+        raise PermissionError("no writing in the sandbox")
+    if event in ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.truncate", "shutil.rmtree"):
+        raise PermissionError("no writing in the sandbox")
+sys.addaudithook(refuse)
 """
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -40,13 +50,11 @@ class _MountAttr(ctypes.Structure):
 def main() -> int:
     """Shut the doors, run the program, return its exit status."""
     config = json.loads(sys.argv[1])
-    with open(os.path.join(config["folder"], "program.py"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
-        program = file.read()
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     isolated = _unshare()
     inner = os.fork()
     if inner == 0:
-        os._exit(_supervise(program, config, isolated))
+        os._exit(_supervise(config, isolated))
     return _wait(inner)
 
 
@@ -56,26 +64,23 @@ def _wait(pid: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _supervise(program: str, config: dict[str, float], isolated: bool) -> int:
+def _supervise(config: dict[str, float], isolated: bool) -> int:
     """First process of its own number space: when it ends, the kernel kills all others in it."""
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    folder = _private_files() if isolated else str(config["folder"])
-    python = _reachable_python() if isolated and os.getuid() == 0 else sys.executable
-    os.chdir(folder)
+    python = sys.executable
+    if isolated:
+        _private_files()
+        python = _reachable_python() if os.getuid() == 0 else python
+        os.chdir("/tmp")
     _drop_privileges()
     child = os.fork()
     if child:
         return _wait(child)
-    _limit(config)
-    path = os.path.join(folder, "program.py")  # noqa: PTH118
-    if isolated:
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(program)
+    _limit(config, isolated)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    site = f"import sys; sys.path.append({_SITE!r})" if python != sys.executable else ""
-    start = f"{site}\n{'' if isolated else _NO_SOCKETS}\n_p = {path!r}\n{_RUN}"
+    site = f"import sys; sys.path.append({_SITE!r})\n" if python != sys.executable else ""
+    start = site + ("" if isolated else _REFUSALS) + _RUN.format(descriptor=int(config["program"]))
     os.execv(python, [python, "-I", "-c", start])
-    return 127
 
 
 def _reachable_python() -> str:
@@ -103,8 +108,8 @@ def _unshare() -> bool:
     return True
 
 
-def _private_files() -> str:
-    """Read-only view of all files, private temporary folders; the folder to work in."""
+def _private_files() -> None:
+    """Read-only view of all files, private temporary folders."""
     libc.mount(b"none", b"/", None, _MS_PRIVATE_REC, None)
     attributes = _MountAttr(_ATTR_RDONLY, 0, 0, 0)
     libc.syscall(
@@ -113,7 +118,6 @@ def _private_files() -> str:
     for target in (b"/tmp", b"/var/tmp", b"/dev/shm"):
         libc.mount(b"tmpfs", target, b"tmpfs", _MS_NOSUID_NODEV, b"size=32m,mode=1777")
     libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID_NODEV, None)
-    return "/tmp"
 
 
 def _drop_privileges() -> None:
@@ -126,19 +130,32 @@ def _drop_privileges() -> None:
             return
 
 
-def _limit(config: dict[str, float]) -> None:
+def _limit(config: dict[str, float], isolated: bool) -> None:
+    """Limits of the program. Outside a namespace the process limit counts all of the user's, so it comes on top of those."""
+    others = 0 if isolated else sum(len(os.listdir(f"/proc/{pid}/task")) for pid in _own_processes())  # noqa: PTH208
     cpu_s = int(config["time_s"]) + 1
     for kind, value in (
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_AS, int(config["memory_bytes"])),
         (resource.RLIMIT_FSIZE, int(config["file_bytes"])),
-        (resource.RLIMIT_NPROC, int(config["processes"])),
+        (resource.RLIMIT_NPROC, others + int(config["processes"])),
         (resource.RLIMIT_NOFILE, 64),
         (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
+
+
+def _own_processes() -> list[str]:
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        try:
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == os.getuid():  # noqa: PTH116
+                found.append(name)
+        except FileNotFoundError:
+            continue
+    return found
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ def load_reward_function(spec: str | Path | None = None, **kwargs: Any) -> Rewar
         spec: None for the built-in routing, else ``path/to/file.py:function`` (default name ``main``). The function takes
             one record or a list of them, sync or async; kwargs are passed on.
         **kwargs: For the built-in: ``accuracy_weight``, ``format_weight``, ``require_thinking``, ``timeout_s``,
-            ``batch_timeout_s``, ``workers``, ``scorers``. For a file: its own, and ``timeout_s`` (taken here unless the
+            ``batch_timeout_s``, ``workers``, ``scorers``, ``judge`` (a dict with ``base_url``, ``model`` and other
+            fields of `ChatClient`; ``types`` and ``cache_dir`` besides). For a file: its own, and ``timeout_s`` (taken here unless the
             function has a parameter of that name).
 
     Raises:
@@ -73,6 +74,7 @@ def built_in(
     *,
     accuracy_weight: float | None = None,
     format_weight: float | None = None,
+    judge: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> BuiltInReward:
     """The built-in reward function; one weight given fixes the other."""
@@ -82,13 +84,27 @@ def built_in(
         weights = RewardWeights(1 - cast(float, format_weight), cast(float, format_weight))
     else:
         weights = RewardWeights(accuracy_weight, 1 - accuracy_weight if format_weight is None else format_weight)
-    if "scorers" in options:
-        options["scorers"] = {canonical_type(name): scorer for name, scorer in options["scorers"].items()}
+    given = {canonical_type(name): scorer for name, scorer in (options.pop("scorers", None) or {}).items()}
+    options["scorers"] = {**(_judges(judge) if judge else {}), **given}
     known = BatchOptions.__dataclass_fields__.keys() - {"weights"}
     if unknown := options.keys() - known:
-        allowed = ", ".join(sorted({*known, "accuracy_weight", "format_weight"}))
+        allowed = ", ".join(sorted({*known, "accuracy_weight", "format_weight", "judge"}))
         raise ValueError(f"unknown option(s) {', '.join(sorted(unknown))} of the built-in reward; allowed: {allowed}")
     return BuiltInReward(BatchOptions(weights=weights, **options))
+
+
+def _judges(settings: Mapping[str, Any]) -> dict[str, Any]:
+    from evr_rewards.judge_client import AnswerCache, ChatClient
+    from evr_rewards.judges import judge_scorers
+
+    client = {name: value for name, value in settings.items() if name not in ("types", "cache_dir")}
+    allowed = [name for name, item in ChatClient.__dataclass_fields__.items() if item.init and name != "cache"]
+    if unknown := client.keys() - set(allowed):
+        raise ValueError(
+            f"unknown judge setting(s) {', '.join(sorted(unknown))}; allowed: {', '.join(allowed)}, types, cache_dir"
+        )
+    types = tuple(canonical_type(name) for name in settings.get("types", ("open-ended", "preference")))
+    return judge_scorers(ChatClient(**client, cache=AnswerCache(settings.get("cache_dir"))), types)
 
 
 @dataclass(frozen=True)

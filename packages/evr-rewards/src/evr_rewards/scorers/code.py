@@ -74,6 +74,7 @@ class Code:
         return Task(
             _HANDLER,
             {"code": value[:_MAX_LENGTH], "tests": tests, "time_s": self.time_s, "total_s": self.total_s},
+            timeout_s=self.total_s + _SPARE_S,
         )
 
     def finish(self, reply: Any, sample: Sample) -> Grade:

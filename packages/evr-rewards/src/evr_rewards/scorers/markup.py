@@ -19,21 +19,24 @@ _SVG: Final = re.compile(r"<svg\b.*?</svg\s*>|<svg\b[^>]*/>", re.S | re.I)
 _HTML: Final = re.compile(r"<!doctype html.*?</html\s*>|<html\b.*?</html\s*>", re.S | re.I)
 _ANY_TAG: Final = re.compile(r"<[a-zA-Z][\w:-]*(?:\s[^<>]*)?/?>")
 _MAX_LENGTH: Final = 200_000
-_SHARES: Final = (("structure", 0.5), ("attributes", 0.3), ("text", 0.2))
+_SHARES: Final = {"structure": 0.5, "attributes": 0.3, "text": 0.2}
 
 
 def similarity(found: Node, truth: Node) -> dict[str, float]:
-    """Structure, attributes and text, each in [0, 1]; 1 for equal trees.
+    """Structure, attributes and text, each in [0, 1]; 1 for equal trees. What neither document has is left out.
 
     Structure: normalised edit similarity of the (depth, element) sequences. Attributes: F1 of (element, attribute, value),
     half of the credit for the right attribute with another value. Text: F1 of the longest common word sequence.
     """
     ours, theirs = flatten(found), flatten(truth)
-    structure = Indel.normalized_similarity([(d, n.name) for d, n in ours], [(d, n.name) for d, n in theirs])
-    exact = _f1(_attributes(ours, True), _attributes(theirs, True))
-    names = _f1(_attributes(ours, False), _attributes(theirs, False))
-    text = _text_f1(_all_words(ours), _all_words(theirs))
-    return {"structure": structure, "attributes": 0.5 * exact + 0.5 * names, "text": text}
+    parts = {"structure": Indel.normalized_similarity([(d, n.name) for d, n in ours], [(d, n.name) for d, n in theirs])}
+    exact = _attributes(ours, True), _attributes(theirs, True)
+    if any(exact):
+        parts["attributes"] = 0.5 * _f1(*exact) + 0.5 * _f1(_attributes(ours, False), _attributes(theirs, False))
+    texts = _all_words(ours), _all_words(theirs)
+    if any(texts):
+        parts["text"] = 2 * LCSseq.similarity(*texts) / (len(texts[0]) + len(texts[1]))
+    return parts
 
 
 def _attributes(nodes: list[tuple[int, Node]], values: bool) -> Counter[Any]:
@@ -47,13 +50,7 @@ def _all_words(nodes: list[tuple[int, Node]]) -> list[str]:
 
 
 def _f1(found: Counter[Any], truth: Counter[Any]) -> float:
-    total = found.total() + truth.total()
-    return 2 * (found & truth).total() / total if total else 1.0
-
-
-def _text_f1(found: list[str], truth: list[str]) -> float:
-    total = len(found) + len(truth)
-    return 2 * LCSseq.similarity(found, truth) / total if total else 1.0
+    return 2 * (found & truth).total() / (found.total() + truth.total())
 
 
 class _Markup:
@@ -87,7 +84,8 @@ class _Markup:
         if found is None:
             return Grade(0.0, {"parses": False})
         parts = similarity(found, truth)
-        return Grade(sum(share * parts[name] for name, share in _SHARES), parts)
+        shares = {name: share for name, share in _SHARES.items() if name in parts}
+        return Grade(sum(share * parts[name] for name, share in shares.items()) / sum(shares.values()), parts)
 
 
 class Svg:

@@ -28,6 +28,10 @@ _BETTER: Final = re.compile(
 _WORSE: Final = re.compile(
     r"\s*\)?\s*(?:is|was|seems|looks|performs)\s+(?:\w+\s+)?(?:worse|inferior|weaker|less\s+\w+)|\s*(?:loses\b|<)", re.I
 )
+_CHOSEN: Final = re.compile(
+    r"\b(?:better|best|preferred|superior|stronger|winner|choose|prefer|pick|select|verdict)(?:\s+\w+){0,2}?\s*(?:is|:)?\s*(?:the\s+)?[\[\"']*$",
+    re.I,
+)
 _THAN: Final = re.compile(r"(?:\bthan|\bover|>|\bbeats|\bnot|\binstead of|比)\s*(?:the\s+)?$", re.I)
 
 
@@ -57,7 +61,7 @@ def _saying(text: str, match: re.Match[str]) -> tuple[str, bool | None] | None:
     name = "1" if word in ("1", "a", "one", "first", "一") else "2"
     if _THAN.search(text[: match.start()]):
         return None
-    if _BETTER.match(text, match.end()):
+    if _BETTER.match(text, match.end()) or _CHOSEN.search(text[: match.start()]):
         return name, True
     if _WORSE.match(text, match.end()):
         return ("2" if name == "1" else "1"), True
