@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,14 @@ def test_a_sleeping_engine_refuses_and_wakes_unchanged(scene: Scene) -> None:
 def test_unknown_names_are_refused_with_the_known_ones(scene: Scene, settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_engine(**{"name": "transformers", "model_path": scene.model_path, **settings})
+
+
+def test_without_vllm_the_message_names_the_extra(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(ImportError, match=r"evr-trainer\[gpu\].*evr-trainer\[cpu\]"):
+        make_engine("vllm", scene.model_path)
+
+
+def test_tensor_parallel_needs_the_group_of_the_workers(scene: Scene) -> None:
+    with pytest.raises(ValueError, match=r"torch\.distributed group"):
+        make_engine("vllm", scene.model_path, tensor_parallel_size=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch.distributed as dist
 
 from evr_trainer.rollout import RolloutEngine, SamplingParams, make_engine
 from evr_trainer.rollout._vllm_prompt import check_prompt_ids
@@ -26,10 +27,19 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 @pytest.fixture(scope="module")
 def engine(scene: Scene) -> Iterator[RolloutEngine]:
+    """An engine inside a process group of one, as in a worker actor; the group must outlive it."""
     pytest.importorskip("vllm", reason="vLLM is not installed: evr-trainer[cpu] or evr-trainer[gpu]")
-    engine = make_engine("vllm", scene.model_path, max_model_len=1024, max_num_seqs=16)
-    yield engine
-    engine.close()
+    from vllm.distributed.parallel_state import destroy_distributed_environment
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+            patch.setenv(name, value)
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        engine = make_engine("vllm", scene.model_path, max_model_len=1024, max_num_seqs=16)
+        yield engine
+        engine.close()
+        dist.barrier()
+        destroy_distributed_environment()
 
 
 @pytest.mark.parametrize("sampling", [PLAIN, TRUNCATED, GREEDY], ids=["plain", "truncated", "greedy"])

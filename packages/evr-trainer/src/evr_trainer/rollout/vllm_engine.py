@@ -29,6 +29,10 @@ logger = logging.getLogger(__name__)
 class VllmEngine:
     """One vLLM model in this process; inside a torch.distributed group it joins it as an external launcher.
 
+    RANK, LOCAL_RANK, MASTER_ADDR and MASTER_PORT must then be set; LOCAL_RANK is the device's index as this process
+    sees its devices (0 in a Ray actor that sees one). Outside a group vLLM makes one of its own, so a process that
+    wants a group must have it first.
+
     With ``tensor_parallel_size`` > 1 every member of a tensor-parallel group must make the same calls with the same
     arguments, and gets the same responses.
     """
@@ -39,6 +43,7 @@ class VllmEngine:
         _check_placement(options)
         _set_environment(options)
         self._llm: Any = _llm_class()(**_llm_arguments(options))
+        _quieten()
         if self._borrowed_group:
             # Its finaliser would destroy the policy's process group together with the engine.
             self._llm.llm_engine.engine_core._finalizer.detach()
@@ -154,6 +159,7 @@ def _set_environment(options: EngineOptions) -> None:
     defaults = {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_LEVEL": "WARNING",
         "VLLM_HOST_IP": "127.0.0.1",
         # The sampler that log-probs before truncation are taken from is that of this runner.
         "VLLM_USE_V2_MODEL_RUNNER": "0",
@@ -163,10 +169,18 @@ def _set_environment(options: EngineOptions) -> None:
             "VLLM_CPU_KVCACHE_SPACE": str(options.kv_cache_gib),
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         }
-        # It warns at every call that threads are bound, though they are told not to be.
-        logging.getLogger("vllm.v1.worker.cpu_worker").setLevel(logging.ERROR)
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
+
+
+def _quieten() -> None:
+    """Two warnings repeat at every call or weight sync and are wrong here.
+
+    Threads are told not to be bound, and the modules that "failed to load weights" have none: WeightLedger has made
+    sure that every parameter came.
+    """
+    for name in ("vllm.v1.worker.cpu_worker", "vllm.model_executor.model_loader.reload.layerwise"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def _llm_class() -> Any:
@@ -174,8 +188,8 @@ def _llm_class() -> Any:
         from vllm import LLM
     except ImportError as error:
         raise ImportError(
-            "rollout engine 'vllm' needs vLLM: install evr-trainer[gpu], or evr-trainer[cpu] for a machine without a "
-            "GPU; or use worker.rollout.name=transformers"
+            f"rollout engine 'vllm' needs vLLM ({error}): install evr-trainer[gpu], or evr-trainer[cpu] for a machine "
+            "without a GPU; or use worker.rollout.name=transformers"
         ) from error
     return LLM
 
@@ -194,6 +208,7 @@ def _llm_arguments(options: EngineOptions) -> dict[str, Any]:
         "tensor_parallel_size": options.tensor_parallel_size,
         "logprobs_mode": "processed_logprobs",
         "enable_prefix_caching": True,
+        "use_tqdm_on_load": False,
         "seed": 0,
     }
     if not options.on_cpu:
