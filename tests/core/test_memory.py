@@ -42,7 +42,8 @@ def test_by_hand():
     assert found.optimizer == 12_000_000_000
     assert kv_bytes_per_token(SHAPE) == 147_456
     assert found.kv_cache == 147_456 * (8 * 20_000 + 64 * 1000)
-    assert found.activations == 32_768 * 2 * (36 * 4096 + 4 * 4096 + 2 * 4096 + 2 * 1024 + 4 * 12288)
+    inner = 2 * 4 * (4096 + 4096 + 1024 + 12288) + 4 * (2 * 4096 + 4096 + 1024)
+    assert found.activations == 32_768 * (2 * 36 * 4096 + inner)
     assert found.logits == 8000 * 151_936 * 8
     assert found.device_update > found.activations + found.optimizer
 
@@ -96,3 +97,34 @@ def test_a_missing_size_is_named(tmp_path):
         model_shape({"model_type": "qwen3_vl"})
     with pytest.raises(FileNotFoundError, match=r"config\.json"):
         model_shape(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_activations_of_a_real_decoder_layer(dtype):
+    import transformers as hf
+    from transformers.models.qwen3_vl import modeling_qwen3_vl as qwen3
+
+    config = hf.AutoConfig.for_model("qwen3_vl")
+    text = config.text_config
+    text.update({"hidden_size": 256, "intermediate_size": 768, "head_dim": 32, "num_hidden_layers": 1})
+    text.update({"num_attention_heads": 8, "num_key_value_heads": 2})
+    text._attn_implementation = "sdpa"
+    layer = qwen3.Qwen3VLTextDecoderLayer(text, 0).to(dtype)
+    tokens = 256
+    hidden = torch.randn(1, tokens, 256, dtype=dtype, requires_grad=True)
+    rotary = qwen3.Qwen3VLTextRotaryEmbedding(text)(hidden, torch.arange(tokens).expand(3, 1, -1))
+    owned = {parameter.data_ptr() for parameter in layer.parameters()}
+    kept = {}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in owned:
+            kept[storage.data_ptr()] = (storage.nbytes(), tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        layer(hidden, position_embeddings=rotary)
+    step = StepShape(1, 1, tokens, 1, tokens, value_bytes=dtype.itemsize)
+    inputs = tokens * 256 * dtype.itemsize
+    estimate = estimate_memory(model_shape(config), step, QWEN3).activations - inputs
+    assert estimate == pytest.approx(sum(size for size, _ in kept.values()), rel=0.1)

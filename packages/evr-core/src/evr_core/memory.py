@@ -67,7 +67,8 @@ class MemoryEstimate:
         kv_cache: Keys and values on one device while it generates, prompts shared by their responses:
             ``2 * attention layers * kv heads * head width * b * (prompts at a time * P + sequences at a time * R)``.
         activations: One micro-batch with gradient checkpointing: the inputs of all layers ``L * T * h * b``, and the
-            inner values of the one layer that is being redone ``T * (4h + 2 * query width + 2 * kv width + 4f) * b``.
+            inner values of the one layer that is being redone, with q and k the widths of queries and keys:
+            ``T * (4h + 4q + 4k + 4f) * b``, and ``T * (2h + q + k) * 4`` for the float32 copies inside its norms.
         logits: float32 logits and their gradient where log-probs are taken, at most over all tokens:
             ``min(T, n * R) * V * 4 * 2``.
     """
@@ -159,8 +160,10 @@ def _cached_tokens(step: StepShape) -> int:
 
 def _activation_bytes(model: ModelShape, step: StepShape) -> int:
     queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    inner = 4 * model.hidden_size + 2 * queries + 2 * keys + 4 * model.ffn_size
-    return step.micro_batch_tokens * step.value_bytes * (model.layers * model.hidden_size + inner)
+    inner = 4 * (model.hidden_size + queries + keys + model.ffn_size) * step.value_bytes
+    norms = (2 * model.hidden_size + queries + keys) * _FLOAT_BYTES
+    inputs = model.layers * model.hidden_size * step.value_bytes
+    return step.micro_batch_tokens * (inputs + inner + norms)
 
 
 def _logit_bytes(model: ModelShape, step: StepShape) -> int:
