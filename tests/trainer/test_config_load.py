@@ -160,7 +160,23 @@ def test_interpolation_sees_defaults(tmp_path: Path) -> None:
     )
     config = load_config(file, ["data.seed=5"])
     assert (config.trainer.project_name, config.worker.rollout.seed) == ("x_demo", 5)
-    assert "cannot be resolved" in problems(["trainer.project_name=${trainer.nothing}"])["config"]
+    assert "cannot be resolved" in problems(["trainer.project_name=${trainer.nothing}"])["trainer.project_name"]
+
+
+def test_a_wrong_interpolation_hides_no_other_mistake() -> None:
+    found = problems(["trainer.project_name=${nothing}", "data.seed=x"])
+    assert set(found) == {"trainer.project_name", "data.seed"}
+
+
+def test_a_section_that_is_a_list() -> None:
+    assert "got a list" in problems(["worker.actor.fsdp=[1]"])["worker.actor.fsdp"]
+
+
+@pytest.mark.parametrize("path", ["data.rollout_batch_size", "worker.actor.global_batch_size"])
+def test_huge_numbers_are_answered_at_once(path: str) -> None:
+    with pytest.raises(ConfigError):
+        load_checked_config(None, [f"{path}=999999999999999999999"])
+    assert "<= 65536" in problems(["data.video_max_frames=65537"])["data.video_max_frames"]
 
 
 def test_values_that_wait_for_an_override(tmp_path: Path) -> None:

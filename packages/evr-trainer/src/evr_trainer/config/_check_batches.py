@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from .errors import Problem
 from .root import TrainConfig
+
+_LARGEST_SEARCHED = 65_536
 
 
 def batch_problems(config: TrainConfig) -> Iterator[Problem]:
@@ -37,8 +40,7 @@ def _per_worker(config: TrainConfig) -> Iterator[Problem]:
 def _global_batch(config: TrainConfig) -> Iterator[Problem]:
     rollout, update = config.data.rollout_batch_size, config.worker.actor.global_batch_size
     if rollout % update:
-        divisors = [size for size in range(1, rollout + 1) if rollout % size == 0]
-        near = min(divisors, key=lambda size: abs(size - update))
+        near = _near_divisor(rollout, update, config.trainer.n_workers)
         reason = (
             f"data.rollout_batch_size {rollout} prompts do not divide into updates of {update} prompts (both count "
             f"prompts, each with its n={config.worker.rollout.n} responses); use a divisor of {rollout} such as {near}"
@@ -101,5 +103,12 @@ def _lengths(config: TrainConfig) -> Iterator[Problem]:
         yield Problem("worker.rollout.tensor_parallel_size", reason, rollout.tensor_parallel_size)
 
 
+def _near_divisor(whole: int, size: int, factor: int) -> int:
+    """The divisor of ``whole`` nearest to ``size`` that is a multiple of ``factor``; any divisor if there is none."""
+    multiples = range(factor, min(whole, _LARGEST_SEARCHED) + 1, factor)
+    divisors = [multiple for multiple in multiples if whole % multiple == 0]
+    return min(divisors, key=lambda divisor: abs(divisor - size), default=math.gcd(whole, size))
+
+
 def _nearest_multiple(size: int, factor: int) -> int:
-    return max(factor, round(size / factor) * factor)
+    return max(factor, (size + factor // 2) // factor * factor)

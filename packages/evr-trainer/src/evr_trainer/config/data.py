@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from evr_core.schema import RecordFields
 from evr_core.video import VideoBudget
 
 from ._base import Count, CountOrOff, LocalPath, PositiveFloat, Section, Text
+
+FrameCount = Annotated[int, Field(ge=1, le=65_536)]
 
 
 class DataConfig(Section):
@@ -33,7 +37,7 @@ class DataConfig(Section):
 
     video_fps: PositiveFloat = 2.0
     """Frames sampled per second of video."""
-    video_max_frames: Count = 128
+    video_max_frames: FrameCount = 128
     """Most frames sampled from one video."""
     min_pixels: Count = 262_144
     """Least pixels of a frame or image after resizing, where the kind has no value of its own."""
@@ -51,7 +55,7 @@ class DataConfig(Section):
     """Most pixels of all frames of a video together; null takes the default of the model family's processor."""
     val_video_fps: PositiveFloat | None = None
     """video_fps for validation; null inherits."""
-    val_video_max_frames: Count | None = None
+    val_video_max_frames: FrameCount | None = None
     """video_max_frames for validation; null inherits."""
     val_video_min_pixels: Count | None = None
     """video_min_pixels for validation; null inherits."""

@@ -132,22 +132,38 @@ def _parse(text: str, path: str, root: type[Section]) -> Any:
 
 
 def _resolve(given: dict[str, Any], root: type[Section], problems: list[Problem]) -> dict[str, Any]:
-    """``given`` with its interpolations resolved against itself and the defaults."""
+    """``given`` with its interpolations resolved against itself and the defaults; those that fail are left out."""
     try:
-        everything = OmegaConf.merge(root().model_dump(mode="json"), given)
-        resolved = OmegaConf.to_container(everything, resolve=True)
+        everything = OmegaConf.create(_merged(root().model_dump(mode="json"), given))
     except (OmegaConfBaseException, ValueError) as error:
-        problems.append(Problem("config", f"cannot be resolved: {_one_line(error)}"))
+        problems.append(Problem("config", f"cannot be read: {_one_line(error)}"))
         return {}
-    picked: dict[str, Any] = _pick(resolved, given)
-    return picked
+    return _resolved(given, everything, "", problems)
 
 
-def _pick(resolved: Any, given: Any) -> Any:
-    """The part of ``resolved`` whose keys are in ``given``."""
-    if isinstance(resolved, dict) and isinstance(given, dict):
-        return {str(key): _pick(resolved[key], value) for key, value in given.items()}
-    return resolved
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        merged[key] = _merged(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _resolved(given: dict[str, Any], node: Any, prefix: str, problems: list[Problem]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, value in given.items():
+        if isinstance(value, dict):
+            kept[key] = _resolved(value, node[key], f"{prefix}{key}.", problems)
+            continue
+        if "${" not in str(value):
+            kept[key] = value
+            continue
+        try:
+            found = node[key]
+            kept[key] = OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found
+        except OmegaConfBaseException as error:
+            problems.append(Problem(f"{prefix}{key}", f"cannot be resolved: {_one_line(error)}", value))
+    return kept
 
 
 def _complete(given: dict[str, Any], root: type[Section], prefix: str, problems: list[Problem]) -> dict[str, Any]:
