@@ -77,6 +77,8 @@ def decode_video(path: Path, plan: VideoPlan, backend: str, timeout_s: float, th
         try:
             return _decode_with(path, plan, name, timeout_s, threads)
         except DecodeError as error:
+            if isinstance(error.__cause__, WorkerDied):  # a file that hangs or kills one reader is not tried on another
+                raise
             log.warning("%s", error)
             refused.append(error)
     raise DecodeError(path, "auto", "; ".join(f"{error.backend}: {error.reason}" for error in refused))

@@ -24,9 +24,7 @@ _COMMAND = [sys.executable, "-P", "-m", "evr_video._worker"]
 class WorkerDied(Exception):
     """The process ended or overran; ``retry`` tells that it had only gone idle, so that another one may be asked."""
 
-    def __init__(self, reason: str, *, retry: bool = False) -> None:
-        super().__init__(reason)
-        self.retry = retry
+    retry = False
 
 
 class DecoderProcess:
@@ -54,10 +52,9 @@ class DecoderProcess:
         self._timeout_s, self._deadline = timeout_s, time.monotonic() + timeout_s
         reused, self._served = self._served > 0, self._served + 1
         try:
-            os.write(self._in, json.dumps({**request, "timeout_s": timeout_s}).encode() + b"\n")
+            with suppress(BrokenPipeError):  # reading tells how it ended
+                os.write(self._in, json.dumps({**request, "timeout_s": timeout_s}).encode() + b"\n")
             return self.read_line()
-        except BrokenPipeError as error:
-            raise WorkerDied("the decoder process is gone", retry=reused) from error
         except WorkerDied as died:
             died.retry = reused and self._process.poll() == 0
             raise

@@ -92,8 +92,7 @@ def scan_video(path: str) -> Scan:
         packets = _packets(container, stream)
         if not packets:
             raise ReadError("no frames in the video stream")
-        height, width, quarter_turns = _first_frame(container, stream)
-        return _summary(stream, packets, height, width, quarter_turns)
+        return _summary(stream, packets, *_first_frame(path))
 
 
 def _packets(container: Any, stream: Any) -> list[tuple[int | None, int | None, bool, int]]:
@@ -111,11 +110,12 @@ def _packets(container: Any, stream: Any) -> list[tuple[int | None, int | None, 
     return packets
 
 
-def _first_frame(container: Any, stream: Any) -> tuple[int, int, int]:
+def _first_frame(path: str) -> tuple[int, int, int]:
     """(height, width, quarter turns) as displayed, from the first frame that decodes."""
+    container, stream = open_video(path)  # anew, since not every container can go back to its start
     try:
-        container.seek(0, backward=True)
-        frame = next(container.decode(stream), None)
+        with container:
+            frame = next(container.decode(stream), None)
     except av.error.FFmpegError as error:
         raise ReadError(f"the first frame cannot be decoded: {_words(error)}") from error
     if frame is None:
@@ -133,8 +133,8 @@ def _summary(stream: Any, packets: list[Any], height: int, width: int, quarter_t
     trusted = bool(shown) and len({p[0] for p in shown}) == count
     length = Fraction(shown[-1][0] - shown[0][0] + shown[-1][3]) * time_base if trusted else Fraction(0)
     rate = Fraction(stream.average_rate or 0) or Fraction(stream.guessed_rate or 0)
-    if not rate and length:
-        rate = count / length
+    if length and abs(rate * length - count) > Fraction(1, 2):
+        rate = count / length  # variable frame rate: the header's rate does not go with the time stamps
     if rate <= 0:
         raise ReadError("the container gives no frame rate")
     keys = [(i, p[1]) for i, p in enumerate(shown) if p[2] and p[1] is not None] if trusted else []
