@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
-from evr_eval import EvalConfig, EvalProgress, EvalSummary, Generation, Outcome, evaluate, load_summary, read_results
+from evr_eval import (
+    EvalConfig,
+    EvalProgress,
+    EvalSummary,
+    Generation,
+    Outcome,
+    evaluate,
+    evaluate_async,
+    load_summary,
+    read_results,
+)
 from support_eval import COLOURS, SMALL, TableEngine, question, says, write_records
 
 RIGHT = says("<answer>yes</answer>")
@@ -178,3 +189,15 @@ def test_groups_and_problem_types_have_tables(tmp_path: Path, model_path: Path, 
     }
     assert summary.native.value == pytest.approx(0.75)
     assert summary.accuracy == pytest.approx(0.75)
+
+
+def test_inside_an_event_loop_the_async_form_is_named(tmp_path: Path, model_path: Path, media_dir: Path) -> None:
+    records = write_records(tmp_path / "r.jsonl", [question("a", None, "yes")])
+    config = _config(tmp_path, model_path, media_dir, records)
+
+    async def both() -> EvalSummary:
+        with pytest.raises(ValueError, match="await evaluate_async"):
+            evaluate(config, engine=TableEngine({"a": RIGHT}))
+        return await evaluate_async(config, engine=TableEngine({"a": RIGHT}))
+
+    assert asyncio.run(both()).accuracy == 1.0

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from evr_core import VideoBudget, geometry_for, read_samples
@@ -108,3 +109,26 @@ def test_an_evaluation_with_the_real_engine(model_path: Path, media_dir: Path, t
     assert summary.output_tokens == sum(row.output_tokens for row in read_results(config.output_dir)) > 0
     raw = json.loads((config.output_dir / "summary.json").read_text())
     assert raw["settings"]["engine"] == {"name": "transformers", "dtype": "float32"}
+
+
+def test_images_and_several_media_in_one_question(model_path: Path, media_dir: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (64, 48), "red").save(media_dir / "red.png")
+    both = {"problem_id": "both", "problem": "<image> Is this in <video>?", "problem_type": "boolean", "answer": "yes"}
+    image = {"problem_id": "image", "problem": "Is it red?", "problem_type": "boolean", "answer": "yes"}
+    range_ = question("range", "red.mp4", "yes", video_start=0.5, video_end=1.5)
+    records = [
+        {**both, "images": ["red.png"], "videos": ["red.mp4"]},
+        {**image, "images": ["red.png"], "data_type": "image"},
+        range_,
+        question("text", None, "no"),
+    ]
+    write_records(tmp_path / "r.jsonl", records)
+    fields = {"model_path": model_path, "records": tmp_path / "r.jsonl", "media_dir": media_dir, "max_tokens": 4}
+    summary = evaluate(EvalConfig.model_validate({**fields, "output_dir": tmp_path / "out", **SMALL}))
+    rows = {row.sample_id: row for row in read_results(tmp_path / "out")}
+    assert [row.detail for row in rows.values()] == [""] * 4
+    assert summary.outcomes["media_error"] + summary.outcomes["engine_error"] == 0
+    assert [(use.path, use.kind) for use in rows["both"].media] == [("red.png", "image"), ("red.mp4", "video")]
+    assert rows["image"].visual_tokens == 4  # 64 x 48 becomes 64 x 64: 2 x 2 tokens of 32 pixels
+    assert all(0.5 <= time <= 1.5 for time in rows["range"].media[0].timestamps_s)
+    assert (rows["text"].cluster, rows["text"].media) == ("text:text", ())

@@ -69,9 +69,14 @@ def evaluate(
 
     Raises:
         ValueError: The configuration, the definition, the records or the model folder are wrong, or another process
-            writes to ``output_dir``.
+            writes to ``output_dir``. Or an event loop runs already on this thread: await ``evaluate_async`` there.
+        FileNotFoundError: There is no such record file or prompt template.
     """
-    return asyncio.run(evaluate_async(config, engine=engine, on_progress=on_progress))
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(evaluate_async(config, engine=engine, on_progress=on_progress))
+    raise ValueError("evaluate() starts an event loop of its own; inside one (a notebook) await evaluate_async()")
 
 
 async def evaluate_async(

@@ -36,7 +36,7 @@ class TransformersEngine:
 
     def __init__(self, model_path: str | Path, *, device: str = "auto", dtype: str = "auto") -> None:
         import torch
-        from transformers import AutoModelForImageTextToText, AutoProcessor
+        from transformers import AutoModelForImageTextToText, AutoProcessor, GenerationConfig
 
         self._device = _resolve_device(device)
         self.fingerprint: Mapping[str, str] = self.fingerprint_for(device, dtype)
@@ -49,7 +49,7 @@ class TransformersEngine:
         self._prepare_pool = ThreadPoolExecutor(1, "evr-prepare")
         self._generate_pool = ThreadPoolExecutor(1, "evr-generate")
         self._end_tokens = _end_tokens(self._model, self._processor.tokenizer)
-        self._model.generation_config = _plain_generation_config(self._end_tokens, self._processor.tokenizer)
+        self._model.generation_config = GenerationConfig()  # whatever is not asked for here is off
 
     @staticmethod
     def fingerprint_for(device: str, dtype: str) -> dict[str, str]:
@@ -94,16 +94,14 @@ class TransformersEngine:
         import torch
 
         num_prompt = inputs["input_ids"].shape[1]
-        max_tokens = min(sampling.max_tokens, self._room(num_prompt))
+        settings = self._generation_config(prompt, sampling, min(sampling.max_tokens, self._room(num_prompt)))
         devices = [self._device] if self._device.startswith("cuda") else []
         try:
             with torch.inference_mode(), torch.random.fork_rng(devices=devices):
                 torch.manual_seed(_request_seed(prompt.sample_id, sampling.seed))
                 output = self._model.generate(
                     **{name: value.to(self._device) for name, value in inputs.items()},
-                    max_new_tokens=max_tokens,
-                    **_draw_arguments(sampling),
-                    suppress_tokens=[prompt.visual_ids.image, prompt.visual_ids.video],
+                    generation_config=settings,
                 )
         except (RuntimeError, ValueError, IndexError) as error:  # out of memory, bad logits, shapes: this request only
             raise EngineError(f"{type(error).__name__}: {error}") from error
@@ -111,6 +109,18 @@ class TransformersEngine:
         finished = bool(token_ids) and token_ids[-1] in self._end_tokens
         text = self._processor.tokenizer.decode(token_ids, skip_special_tokens=True)
         return Generation(text, tuple(token_ids), "stop" if finished else "length")
+
+    def _generation_config(self, prompt: EncodedPrompt, sampling: SamplingSettings, max_tokens: int) -> Any:
+        from transformers import GenerationConfig
+
+        pad = self._processor.tokenizer.pad_token_id
+        return GenerationConfig(
+            max_new_tokens=max_tokens,
+            eos_token_id=list(self._end_tokens),
+            pad_token_id=self._end_tokens[0] if pad is None else pad,
+            suppress_tokens=[prompt.visual_ids.image, prompt.visual_ids.video],
+            **_draw_arguments(sampling),
+        )
 
     def _room(self, num_prompt: int) -> int:
         """Tokens that fit behind the prompt; a response that is cut off there is reported as "length"."""
@@ -151,13 +161,6 @@ def _end_tokens(model: Any, tokenizer: Any) -> tuple[int, ...]:
     if configured is None:
         raise ValueError("the model folder names no end-of-sequence token (generation_config.json or tokenizer)")
     return tuple(configured) if isinstance(configured, list | tuple) else (int(configured),)
-
-
-def _plain_generation_config(end_tokens: tuple[int, ...], tokenizer: Any) -> Any:
-    from transformers import GenerationConfig
-
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else end_tokens[0]
-    return GenerationConfig(eos_token_id=list(end_tokens), pad_token_id=pad)
 
 
 def _request_seed(sample_id: str, seed: int) -> int:
