@@ -157,6 +157,8 @@ def test_several_machines_need_a_cluster(files: dict[str, str]) -> None:
         ("worker.actor.optim.strategy=adamw_bf16", "adamw"),
         ("worker.actor.ulysses_size=2", "1"),
         ("worker.rollout.enable_mix_policy=true", "false"),
+        ("worker.rollout.val_override_config.presence_penalty=1.5", "null, 0.0"),
+        ("data.video_source_mode=realtime_only", "prefer_preprocessed"),
         ("trainer.logger=[wandb]", "console, file, tensorboard"),
     ],
 )
@@ -164,6 +166,19 @@ def test_what_is_not_available_says_what_is(files: dict[str, str], change: str, 
     path = change.split("=")[0]
     expected = f"is not available in this version; available: {available}"
     assert expected in found(files, change)[path]
+
+
+def test_offload_has_nothing_to_do_on_cpu(files: dict[str, str]) -> None:
+    path = "worker.actor.offload.offload_params"
+    assert "enable_cpu_offload" in found(files, f"{path}=true", "trainer.device=cuda")[path]
+    assert found(files, f"{path}=true") == {}
+
+
+def test_the_reference_is_built_like_the_actor(files: dict[str, str]) -> None:
+    path = "worker.ref.fsdp.enable_cpu_offload"
+    assert found(files, f"{path}=true") == {}  # there is no reference
+    assert "the actor's value, False" in found(files, "algorithm.disable_kl=false", f"{path}=true")[path]
+    assert found(files, "algorithm.disable_kl=false", f"{path}=false") == {}
 
 
 def test_remote_code_is_refused_with_a_reason(files: dict[str, str]) -> None:
@@ -226,9 +241,15 @@ def test_paths_and_hub_ids_that_are_right(files: dict[str, str], tmp_path: Path,
 
 
 def test_cache_only_needs_a_cache(files: dict[str, str], tmp_path: Path) -> None:
-    only = "data.video_source_mode=preprocessed_only"
-    assert "run evr preprocess" in found(files, only, f"data.cache_dir={tmp_path}/none")["data.video_source_mode"]
-    assert found(files, only, f"data.cache_dir={tmp_path}") == {}
+    path = "data.video_source_mode"
+    base = [f"{key}={value}" for key, value in {**BASE, **files, path: "preprocessed_only"}.items()]
+
+    def asked_to_preprocess(cache: str) -> bool:
+        problems = check_config(load_config(None, [*base, f"data.cache_dir={cache}"]), media=())
+        return any("run evr preprocess" in problem.reason for problem in problems)
+
+    assert asked_to_preprocess(f"{tmp_path}/none")
+    assert not asked_to_preprocess(str(tmp_path))
 
 
 def test_a_broken_model_configuration(files: dict[str, str], tmp_path: Path) -> None:

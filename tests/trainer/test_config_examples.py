@@ -89,4 +89,9 @@ def test_files_of_the_predecessor_load_unchanged(tmp_path: Path) -> None:
         "worker.reward.reward_function",
     }
     assert files <= found
-    assert found - files <= {"trainer.logger", "worker.rollout.tensor_parallel_size"}
+    assert found - files <= {
+        "trainer.logger",
+        "trainer.val_generations_to_log",
+        "worker.rollout.tensor_parallel_size",
+        "worker.rollout.val_override_config.presence_penalty",
+    }

@@ -22,6 +22,12 @@ class Ignored:
 _PACKED = "sequences are always packed without padding"
 _OWN_PROGRESS = "the trainer shows its own progress"
 _ON_CPU = "has no effect on CPU"
+_NO_FILTER = "has no effect while algorithm.online_filtering=false"
+
+
+def _discounts(config: TrainConfig) -> bool:
+    return config.algorithm.adv_estimator in ("gae", "reinforce_plus_plus")
+
 
 IGNORED: tuple[Ignored, ...] = (
     Ignored("data.use_preprocessed_videos", "deprecated; data.video_source_mode decides"),
@@ -34,7 +40,16 @@ IGNORED: tuple[Ignored, ...] = (
     Ignored("worker.critic.fsdp.use_orig_params", "FSDP2 always keeps the original parameters"),
     Ignored("worker.rollout.disable_tqdm", _OWN_PROGRESS),
     Ignored("worker.rollout.disable_log_stats", "engine statistics are part of the step's metrics"),
-    Ignored("worker.actor.use_torch_compile", _ON_CPU, lambda c: c.trainer.device == "cpu"),
+    Ignored("worker.actor.use_torch_compile", "nothing is compiled in this version"),
+    Ignored("worker.ref.use_torch_compile", "nothing is compiled in this version"),
+    Ignored("worker.actor.fsdp.enable_rank0_init", "every worker reads the weights itself"),
+    Ignored("worker.actor.fsdp.mp_buffer_dtype", "FSDP2 keeps buffers in their own type"),
+    Ignored("data.filter_overlong_prompts_workers", "one process measures prompt lengths"),
+    Ignored("trainer.seed", "data.seed and worker.rollout.seed decide; nothing else is random"),
+    Ignored("algorithm.gamma", "only gae and reinforce_plus_plus discount", lambda c: not _discounts(c)),
+    Ignored("algorithm.lam", "only gae uses it", lambda c: c.algorithm.adv_estimator != "gae"),
+    Ignored("algorithm.gdpo_reward_keys", "only gdpo uses it", lambda c: c.algorithm.adv_estimator != "gdpo"),
+    Ignored("trainer.max_try_make_batch", _NO_FILTER, lambda c: not c.algorithm.online_filtering),
     Ignored("worker.actor.offload.offload_params", _ON_CPU, lambda c: c.trainer.device == "cpu"),
     Ignored("worker.actor.offload.offload_optimizer", _ON_CPU, lambda c: c.trainer.device == "cpu"),
     Ignored(
@@ -99,7 +114,7 @@ def _sft_warnings(config: Section) -> tuple[str, ...]:
     lines = [f"{path} is ignored: supervised fine-tuning does not use it" for path in paths if path in given]
     for item in IGNORED:
         path = item.path.removeprefix("worker.actor.")
-        if path in given and path.startswith(("data.use_preprocessed", "fsdp.use_orig")):
+        if path in given and path.startswith(("data.", "fsdp.", "trainer.seed")):
             lines.append(f"{path} is ignored: {item.reason}")
     return tuple(lines)
 
@@ -115,6 +130,11 @@ def _train_warnings(config: TrainConfig) -> tuple[str, ...]:
         unused = [name for name in _VLLM_ONLY if f"worker.rollout.{name}" in given]
         if unused:
             lines.append(f"worker.rollout.name=transformers ignores what only vllm uses: {', '.join(unused)}")
+    if not config.algorithm.uses_reference and any(path.startswith("worker.ref.") for path in given):
+        lines.append("worker.ref is ignored: no reference model is loaded while algorithm.disable_kl=true")
+    filters = [name for name in ("filter_key", "filter_low", "filter_high") if f"algorithm.{name}" in given]
+    if filters and not config.algorithm.online_filtering:
+        lines.append(f"algorithm.online_filtering=false ignores {', '.join(filters)}")
     if config.algorithm.adv_estimator != "gae" and any(path.startswith("worker.critic.") for path in given):
         lines.append("worker.critic is ignored: only algorithm.adv_estimator=gae trains a critic")
     return tuple(lines)

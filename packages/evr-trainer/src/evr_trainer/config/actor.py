@@ -44,7 +44,7 @@ class ActorConfig(Section):
     ulysses_size: Count = 1
     """Workers that share one sequence."""
     use_torch_compile: bool = True
-    """Compile the log-prob kernel on CUDA; without effect on CPU."""
+    """Without effect in this version: nothing is compiled."""
     model: ModelConfig = Field(default_factory=ModelConfig)
     """The policy's weights."""
     optim: OptimConfig = Field(default_factory=OptimConfig)
@@ -71,7 +71,7 @@ class RefConfig(Section):
     ulysses_size: Count | None = None
     """Workers that share one sequence."""
     use_torch_compile: bool | None = None
-    """Compile the log-prob kernel on CUDA."""
+    """Without effect in this version: nothing is compiled."""
     fsdp: FsdpConfig = Field(default_factory=FsdpConfig)
     """Sharding and precision."""
     offload: OffloadConfig = Field(default_factory=OffloadConfig)

@@ -78,7 +78,7 @@ class FsdpConfig(Section):
     mp_buffer_dtype: Dtype = "fp32"
     """Type of buffers."""
     torch_dtype: Dtype | None = None
-    """Type in which parameters are kept; null means fp32 for trained models and bf16 for frozen ones."""
+    """Type in which parameters are kept; null means fp32."""
     use_orig_params: bool | None = None
     """Deprecated and without effect: FSDP2 always keeps the original parameters."""
 

@@ -50,7 +50,7 @@ class SftTrainerConfig(Section):
     device: Device = "auto"
     """Device of the workers; auto takes CUDA when there is one."""
     seed: int = 1
-    """Seed of everything that has no seed of its own."""
+    """Deprecated and without effect: data.seed decides, and nothing else is random."""
     logger: Loggers = ("console", "file")
     """Where metrics go."""
     log_freq: Count = 10

@@ -30,7 +30,7 @@ class TrainerConfig(Section):
     device: Device = "auto"
     """Device of the workers; auto takes CUDA when there is one."""
     seed: int = 1
-    """Seed of everything that has no seed of its own."""
+    """Deprecated and without effect: data.seed and worker.rollout.seed decide, and nothing else is random."""
     ray_address: str | None = None
     """Address of a running Ray cluster; null starts one on this machine that listens on loopback only."""
     collective_timeout_s: PositiveFloat = 600.0
