@@ -51,9 +51,7 @@ def qwen_fetch(monkeypatch, path, patch_size, **arguments):
 def test_frames_equal_those_of_qwen_vl_utils(monkeypatch, media, name, model, budget, arguments, span):
     path = media / name
     clip = load_video(path, budget, model, **span)
-    times = {
-        key.replace("_s", "").replace("start", "video_start").replace("end", "video_end"): v for key, v in span.items()
-    }
+    times = {f"video_{name.removesuffix('_s')}": seconds for name, seconds in span.items()}
     frames, metadata = qwen_fetch(monkeypatch, path, model.patch_size, **arguments, **times)
     assert clip.frame_indices.tolist() == metadata["frames_indices"]
     # fetch_video gives float32, but of values that were rounded to uint8 before: equality is exact

@@ -109,10 +109,8 @@ def test_token_types_and_positions_equal_those_of_transformers(encoded, qwen3):
     )
     assert np.array_equal(encoded.positions(), expected[:, 0].numpy())
     counts = np.bincount(token_types(encoded.token_ids, encoded.visual_ids))
-    assert counts[1:].tolist() == [
-        inputs["image_grid_thw"].prod(1).sum() // 4,
-        inputs["video_grid_thw"].prod(1).sum() // 4,
-    ]
+    patches = [inputs[f"{kind}_grid_thw"].prod(1).sum() for kind in ("image", "video")]
+    assert counts[1:].tolist() == [count // 4 for count in patches]
 
 
 def test_a_text_prompt_has_no_media(qwen3, geometry):
@@ -154,7 +152,7 @@ def test_every_broken_promise_is_found(encoded):
         with pytest.raises(ContractError, match=rf"sample mixed, stage update: {field}: expected .*, found") as caught:
             replace(encoded, contract=wrong).check("update")
         assert (caught.value.sample_id, caught.value.stage, caught.value.what) == ("mixed", "update", field)
-    with pytest.raises(ContractError, match="grid_thw|placeholders"):
+    with pytest.raises(ContractError, match=r"grid_thw|placeholders"):
         replace(encoded, media=(media[2], media[1], media[0], media[3])).check("rollout")
 
 
@@ -177,10 +175,10 @@ def test_other_frames_under_the_same_key_are_found(encoded, cache, tmp_path):
     meta, tensors = read_meta(handle.path), {name: value.clone() for name, value in map_entry(handle.path).items()}
     write_entry(handle.path, tmp_path / "part", {**tensors, "frames": tensors["frames"] ^ 1}, meta)
     encoded.check("rollout")  # the header still says the same: only reading the frames shows it
-    with pytest.raises(ContractError, match="frames of .*plain.mp4: expected .* no longer have the digest"):
+    with pytest.raises(ContractError, match=r"frames of .*plain.mp4: expected .* no longer have the digest"):
         encoded.check("rollout", verify=True)
     write_entry(handle.path, tmp_path / "part", tensors, {**meta, "digest": "0" * 64})
-    with pytest.raises(ContractError, match="frames and grid of .*plain.mp4"):
+    with pytest.raises(ContractError, match=r"frames and grid of .*plain.mp4"):
         encoded.check("rollout")
     FrameCache(cache.root).remove(handle.key)
     with pytest.raises(ContractError, match="is gone"):
