@@ -37,10 +37,7 @@ def plan_micro_batches(
         tokens_per_rank: Tokens of each rank's groups, prompts counted once.
         max_tokens: Most tokens of a micro-batch. A larger single group gets one of its own.
     """
-    splits = []
-    for tokens in tokens_per_rank:
-        limit = max(max_tokens, max(tokens, default=0))
-        splits.append(pack_by_tokens(list(tokens), limit) if tokens else [])
+    splits = [_split(tokens, max_tokens) for tokens in tokens_per_rank]
     count = max((len(split) for split in splits), default=0)
     plans: list[list[MicroBatch]] = [[] for _ in splits]
     for index in range(count):
@@ -50,6 +47,13 @@ def plan_micro_batches(
         for plan, row, own in zip(plans, rows, kinds, strict=True):
             plan.append(MicroBatch(row, tuple(kind for kind in KINDS if kind in anywhere - own)))
     return plans
+
+
+def _split(tokens: Sequence[int], max_tokens: int) -> list[list[int]]:
+    """Bins of groups within the limit, after the groups that exceed it alone; those must not raise it for others."""
+    oversize = [[group] for group, size in enumerate(tokens) if size > max_tokens]
+    rest = [group for group, size in enumerate(tokens) if size <= max_tokens]
+    return oversize + [[rest[i] for i in part] for part in pack_by_tokens([tokens[g] for g in rest], max_tokens)]
 
 
 def _kinds(prompts: Sequence[EncodedPrompt], groups: Sequence[int]) -> set[str]:

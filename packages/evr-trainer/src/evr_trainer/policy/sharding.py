@@ -38,7 +38,12 @@ class Shards:
 
 
 def balance(lengths: Sequence[int], world_size: int) -> list[list[int]]:
-    """Split by Karmarkar-Karp into nearly equal totals; equal counts too where they divide."""
+    """Split by Karmarkar-Karp into nearly equal totals; equal counts too where they divide.
+
+    With fewer items than ranks, the last ranks get none.
+    """
+    if len(lengths) < world_size:
+        return [[i] for i in range(len(lengths))] + [[] for _ in range(world_size - len(lengths))]
     parts = partition_balanced(list(lengths), world_size, equal_size=len(lengths) % world_size == 0)
     return [sorted(part) for part in parts]
 
