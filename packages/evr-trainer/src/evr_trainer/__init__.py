@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from evr_trainer.cluster import WorkerError
     from evr_trainer.config import ConfigError, SftConfig, TrainConfig, check_config, load_config, load_sft_config
     from evr_trainer.sft import SftSummary, train_sft
-    from evr_trainer.trainer import TrainSummary, train
+    from evr_trainer.trainer import TrainSummary, check_run, train
 
 __all__ = [
     "Checkpoint",
@@ -26,6 +26,7 @@ __all__ = [
     "TrainSummary",
     "WorkerError",
     "check_config",
+    "check_run",
     "export_hf",
     "load_config",
     "load_sft_config",
@@ -48,6 +49,7 @@ _HOME = {
     "SftSummary": "sft",
     "train_sft": "sft",
     "TrainSummary": "trainer",
+    "check_run": "trainer",
     "train": "trainer",
 }
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import torch
@@ -45,9 +46,9 @@ class GroupBatch:
     def __post_init__(self) -> None:
         if tuple(self.tensors.batch_size) != (len(self.prompts),):
             raise ValueError(f"{len(self.prompts)} prompts but tensors of batch size {tuple(self.tensors.batch_size)}")
-        missing = [key for key in self.required if key not in self.tensors.keys()]
+        missing = sorted(set(self.required) - self.names)
         if missing:
-            raise ValueError(f"{type(self).__name__} needs the tensors {missing}; it has {sorted(self.tensors.keys())}")
+            raise ValueError(f"{type(self).__name__} needs the tensors {missing}; it has {sorted(self.names)}")
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -57,9 +58,14 @@ class GroupBatch:
         assert isinstance(value, Tensor)
         return value
 
+    @property
+    def names(self) -> set[str]:
+        """Names of the tensors."""
+        return {str(name) for name in self.tensors.keys()}  # noqa: SIM118 - a TensorDict iterates over rows
+
     def has(self, name: str) -> bool:
         """Whether the tensor ``name`` is there."""
-        return name in self.tensors.keys()
+        return name in self.names
 
     def select(self, groups: Sequence[int]) -> Self:
         """The groups at these positions, in this order; positions may repeat."""
@@ -69,7 +75,7 @@ class GroupBatch:
     def chunk(self, num_chunks: int) -> list[Self]:
         """``num_chunks`` batches of as nearly equal numbers of groups as possible, in order."""
         bounds = [len(self) * i // num_chunks for i in range(num_chunks + 1)]
-        return [self.select(range(lo, hi)) for lo, hi in zip(bounds, bounds[1:], strict=False)]
+        return [self.select(range(lo, hi)) for lo, hi in pairwise(bounds)]
 
     def repeat(self, times: int) -> Self:
         """Every group ``times`` times, copies side by side."""
@@ -81,7 +87,7 @@ class GroupBatch:
         Raises:
             ValueError: When a name is taken already.
         """
-        taken = sorted(set(tensors) & set(self.tensors.keys()))
+        taken = sorted(set(tensors) & self.names)
         if taken:
             raise ValueError(f"tensors {taken} are there already")
         return type(self)(self.prompts, TensorDict({**dict(self.tensors.items()), **tensors}, [len(self)]))
@@ -90,8 +96,7 @@ class GroupBatch:
     def concat(cls, batches: Iterable[Self]) -> Self:
         """All groups of the batches in order; tensors are padded with zeros to the longest last dimension."""
         parts = list(batches)
-        keys = [str(key) for key in parts[0].tensors.keys()]
-        joined = {key: _pad_concat([part[key] for part in parts]) for key in keys}
+        joined = {name: _pad_concat([part[name] for part in parts]) for name in sorted(parts[0].names)}
         prompts = tuple(prompt for part in parts for prompt in part.prompts)
         return cls(prompts, TensorDict(joined, [len(prompts)]))
 

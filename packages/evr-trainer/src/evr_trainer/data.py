@@ -6,16 +6,16 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from evr_core import ModelGeometry, Sample, missing_media, read_samples
+from evr_core import ModelGeometry, Sample, SampleSet, missing_media, read_samples
 from evr_trainer.assets import ModelAssets
 from evr_trainer.config import DataConfig
 from evr_video import EncodedPrompt, FrameCache, MediaHandle, encode_prompt, preprocess_samples
 
-__all__ = ["EpochSampler", "PromptDataset"]
+__all__ = ["EpochSampler", "PromptDataset", "media_kinds", "read_records"]
 
 _log = logging.getLogger(__name__)
 
@@ -57,29 +57,30 @@ class PromptDataset:
         )
 
     @classmethod
-    def load(
+    def build(
         cls,
+        found: SampleSet,
         data: DataConfig,
         assets: ModelAssets,
         *,
         validation: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> PromptDataset:
-        """Read the training (or validation) records, fill the frame cache with what it lacks, check every prompt.
+        """Fill the frame cache with what it lacks of the records' media, and check every prompt's length.
+
+        Args:
+            found: What ``read_records`` gave.
+            data: Budgets, cache and limits.
+            assets: Of the model that will see the prompts.
+            validation: Whether these are the validation records, which may have a budget of their own.
+            on_progress: Called with (media done, media in all).
 
         Raises:
-            RecordError: A malformed record (unless ``data.skip_bad_records``).
-            ValueError: Media that are missing or cannot be decoded (unless ``data.skip_bad_records``), an overlong
-                prompt (unless ``data.filter_overlong_prompts``), or no record left.
+            PreprocessError: Media that cannot be decoded (unless ``data.skip_bad_records``).
+            ValueError: An overlong prompt (unless ``data.filter_overlong_prompts``), or no record left.
         """
-        path = data.val_files if validation else data.train_files
-        skip = data.skip_bad_records
-        found = read_samples(path, fields=data.record_fields, media_dir=data.image_dir, skip_bad_records=skip)
-        for bad in found.rejected:
-            _log.warning("record skipped: %s", bad)
+        path = _source(data, validation)
         samples = list(found.samples)
-        if not skip:
-            _refuse_missing(path, samples)
         least, most = data.image_pixels
         result = preprocess_samples(
             samples,
@@ -89,7 +90,7 @@ class PromptDataset:
             image_min_pixels=least,
             image_max_pixels=most,
             workers=data.preprocess_workers,
-            skip_errors=skip,
+            skip_errors=data.skip_bad_records,
             timeout_s=data.decode_timeout_s,
             on_progress=on_progress,
         )
@@ -132,6 +133,36 @@ class PromptDataset:
         self.samples = [self.samples[i] for i in keep]
         self._handles = [self._handles[i] for i in keep]
         self.num_skipped += len(overlong)
+
+
+def read_records(data: DataConfig, *, validation: bool = False) -> SampleSet:
+    """The training (or validation) records, none of whose media is missing.
+
+    Raises:
+        RecordError: A malformed record (unless ``data.skip_bad_records``; then it is logged and counted).
+        ValueError: Missing or empty media files (unless ``data.skip_bad_records``; decoding then counts them).
+    """
+    path, skip = _source(data, validation), data.skip_bad_records
+    found = read_samples(path, fields=data.record_fields, media_dir=data.image_dir, skip_bad_records=skip)
+    for bad in found.rejected:
+        _log.warning("record skipped: %s", bad)
+    if not skip:
+        _refuse_missing(path, found.samples)
+    return found
+
+
+def media_kinds(found: SampleSet) -> set[Literal["video", "image"]]:
+    """The media that the records hold."""
+    kinds: set[Literal["video", "image"]] = set()
+    if any(sample.videos for sample in found.samples):
+        kinds.add("video")
+    if any(sample.images for sample in found.samples):
+        kinds.add("image")
+    return kinds
+
+
+def _source(data: DataConfig, validation: bool) -> str:
+    return data.val_files if validation else data.train_files
 
 
 def _refuse_missing(path: str, samples: Sequence[Sample]) -> None:

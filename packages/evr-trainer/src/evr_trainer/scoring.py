@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -23,8 +24,8 @@ __all__ = ["Rewards", "Scorer", "reward_records"]
 class Rewards:
     """Scores of a batch: every metric the reward function returned, float32 [G, n], and what became of each response.
 
-    ``metrics`` holds at least ``overall``; a metric that only some responses have is NaN elsewhere. ``outcomes[g][i]`` is one of evr_rewards' outcomes ("" when the reward
-    function names none).
+    ``metrics`` holds at least ``overall``; a metric that only some responses have is NaN elsewhere.
+    ``outcomes[g][i]`` is one of evr_rewards' outcomes ("" when the reward function names none).
     """
 
     metrics: Mapping[str, Tensor]
@@ -104,7 +105,7 @@ class Scorer:
         bounds = [len(records) * i // count for i in range(count + 1)]
         return [
             process.score.remote(records[lo:hi])
-            for process, lo, hi in zip(self._processes, bounds, bounds[1:], strict=False)
+            for process, (lo, hi) in zip(self._processes, pairwise(bounds), strict=True)
         ]
 
     def collect(self, pending: list[Any], num_groups: int, n: int) -> Rewards:

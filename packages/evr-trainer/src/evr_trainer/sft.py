@@ -6,10 +6,11 @@ end-of-sequence token; the loss is the mean negative log-likelihood of the respo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from tensordict import TensorDict
@@ -20,7 +21,7 @@ from evr_trainer.carriers import ResponseBatch
 from evr_trainer.checkpoint import Checkpoint, CheckpointStore, export_hf
 from evr_trainer.cluster import PolicySpec, WorkerGroup, WorkerSpec, ray_cluster
 from evr_trainer.config import ConfigError, SftConfig, check_sft_config
-from evr_trainer.data import EpochSampler, PromptDataset
+from evr_trainer.data import EpochSampler, PromptDataset, media_kinds, read_records
 from evr_trainer.metrics import MetricSums
 from evr_trainer.policy.objective import Supervised
 from evr_trainer.policy.optim import LearningRate
@@ -59,13 +60,13 @@ def train_sft(
         ValueError: Records or media that cannot be used.
         WorkerError: A worker failed or died; the same command continues from the last checkpoint.
     """
-    problems = check_sft_config(config)
-    if problems:
-        raise ConfigError(problems)
+    _require_valid(config, media=())
+    records = read_records(config.data)
+    _require_valid(config, media=media_kinds(records))
     device = resolve_device(config.trainer.device)
     model = config.model
     assets = load_assets(model.model_path, model.tokenizer, chat_template=config.data.override_chat_template)
-    dataset = PromptDataset.load(config.data, assets)
+    dataset = PromptDataset.build(records, config.data, assets)
     with ExitStack() as stack:
         stack.enter_context(
             ray_cluster(
@@ -77,6 +78,12 @@ def train_sft(
         workers = WorkerGroup.start(_worker_spec(config, device))
         stack.callback(workers.close)
         return _SftRun(config, workers, dataset, on_step, print_line).run()
+
+
+def _require_valid(config: SftConfig, *, media: Collection[Literal["video", "image"]]) -> None:
+    problems = check_sft_config(config, media=media)
+    if problems:
+        raise ConfigError(problems)
 
 
 @dataclass

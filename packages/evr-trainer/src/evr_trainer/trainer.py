@@ -12,11 +12,12 @@ from typing import Any
 
 import psutil
 
+from evr_core import SampleSet
 from evr_trainer.assets import load_assets, resolve_device, threads_per_worker
 from evr_trainer.checkpoint import Checkpoint, CheckpointStore
 from evr_trainer.cluster import EngineSpec, PolicySpec, WorkerGroup, WorkerSpec, ray_cluster
 from evr_trainer.config import TrainConfig, require_valid
-from evr_trainer.data import EpochSampler, PromptDataset
+from evr_trainer.data import EpochSampler, PromptDataset, media_kinds, read_records
 from evr_trainer.kl_control import KLController
 from evr_trainer.policy.optim import LearningRate
 from evr_trainer.scoring import Scorer
@@ -24,7 +25,7 @@ from evr_trainer.step import Job, StepOutput, training_step
 from evr_trainer.tracking import GenerationLog, PhaseClock, Tracker, log_all, make_trackers
 from evr_trainer.validation import validate
 
-__all__ = ["TrainSummary", "train"]
+__all__ = ["TrainSummary", "check_run", "train"]
 
 _log = logging.getLogger(__name__)
 OnStep = Callable[[int, Mapping[str, float]], None]
@@ -62,12 +63,12 @@ def train(
         ValueError: Records, media or a reward function that cannot be used.
         WorkerError: A worker failed or died. What was saved is complete; the same command continues from there.
     """
-    require_valid(config)
+    records, val_records = check_run(config)
     device = resolve_device(config.trainer.device)
     model = config.worker.actor.model
     assets = load_assets(model.model_path, model.tokenizer, chat_template=config.data.override_chat_template)
-    dataset = PromptDataset.load(config.data, assets)
-    val_dataset = PromptDataset.load(config.data, assets, validation=True) if config.data.val_files else None
+    dataset = PromptDataset.build(records, config.data, assets)
+    val_dataset = PromptDataset.build(val_records, config.data, assets, validation=True) if val_records else None
     store = CheckpointStore(config.trainer.checkpoint_dir)
     total_steps = _total_steps(config, len(dataset))
     with ExitStack() as stack:
@@ -95,6 +96,24 @@ def train(
             val_dataset=val_dataset,
         )
         return _Run(job, store, total_steps, on_step, print_line).run()
+
+
+def check_run(config: TrainConfig) -> tuple[SampleSet, SampleSet | None]:
+    """Everything that can be checked before a model loads; ``evr train --check`` is this.
+
+    Returns:
+        The training records, and the validation records if there are to be any.
+
+    Raises:
+        ConfigError: Every problem of the configuration at once, the token budget for the records' media included.
+        ValueError: Records or media that cannot be used.
+    """
+    require_valid(config, media=())
+    records = read_records(config.data)
+    val_records = read_records(config.data, validation=True) if config.data.val_files else None
+    media = media_kinds(records) | (media_kinds(val_records) if val_records else set())
+    require_valid(config, media=media)
+    return records, val_records
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,7 +90,8 @@ class WorkerGroup:
                 rank = list(pending).index(done[0])
                 raise WorkerError(
                     f"worker {rank} died in {method}: {error}. Run the same command again to continue from the last "
-                    "checkpoint; if it dies again, look for the out-of-memory killer in the kernel log"
+                    "checkpoint; if it dies again, look into Ray's log folder (/tmp/ray/session_latest/logs unless set "
+                    "otherwise) and for the out-of-memory killer in the kernel log"
                 ) from error
         results = ray.get(list(pending))
         self.bytes_crossed += sum(payload_bytes(result) for result in results)
@@ -103,10 +105,8 @@ class WorkerGroup:
     def close(self) -> None:
         """End the workers."""
         ray = require_ray()
-        try:
+        with suppress(ray.exceptions.RayError, TimeoutError):  # they are killed next, whatever state they are in
             ray.get([handle.close.remote() for handle in self.handles], timeout=30)
-        except (ray.exceptions.RayError, TimeoutError):
-            pass  # they are killed next, whatever state they are in
         for handle in self.handles:
             ray.kill(handle)
 

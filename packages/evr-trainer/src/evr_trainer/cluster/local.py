@@ -42,15 +42,15 @@ def ray_cluster(address: str | None, *, num_cpus: int, num_gpus: int = 0) -> Ite
         yield
         return
     if address is not None:
-        ray.init(address=address, log_to_driver=True, logging_level=logging.WARNING)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
     else:
         ray.init(
             num_cpus=num_cpus,
             num_gpus=num_gpus,
             include_dashboard=False,
             object_store_memory=_OBJECT_STORE_BYTES,
-            log_to_driver=True,
-            logging_level=logging.WARNING,
+            log_to_driver=False,  # workers report by results and errors; what else they say is in Ray's log folder
+            logging_level=logging.ERROR,
             _node_ip_address="127.0.0.1",
         )
     try:

@@ -12,7 +12,7 @@ __all__ = ["ClipRange", "PolicyLoss", "ppo_clip_loss"]
 
 @dataclass(frozen=True)
 class ClipRange:
-    """Bounds of the probability ratio: [1 - low, 1 + high], and ``dual`` x advantage where the advantage is negative."""
+    """Bounds of the probability ratio: [1 - low, 1 + high]; ``dual`` bounds it where the advantage is negative."""
 
     low: float = 0.2
     high: float = 0.3
