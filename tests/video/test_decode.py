@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import av
 import numpy as np
 import pytest
 import torch
@@ -126,20 +127,16 @@ def test_rotation_is_applied(tmp_path, geometry, degrees):
     assert np.array_equal(clip.frames.permute(0, 2, 3, 1).numpy(), upright)
 
 
-def test_a_container_without_times_is_counted(tmp_path):
-    path = write_video(tmp_path / "raw.h264", frames=12)
+@pytest.mark.parametrize("suffix", ["h264", "avi", "mkv", "mov", "ts"])
+def test_frames_are_exact_in_every_container(tmp_path, geometry, suffix):
+    path = write_video(tmp_path / f"x.{suffix}")
     info = probe(path)
-    clip = load_video(path, VideoBudget(num_frames=4, min_pixels=1024), ModelGeometry())
-    assert info.num_frames == 12
-    source = torch.from_numpy(all_frames_without_times(path)[clip.frame_indices]).permute(0, 3, 1, 2)
-    assert torch.equal(clip.frames, resize(source, clip.plan.height, clip.plan.width))
-
-
-def all_frames_without_times(path):
-    import av
-
+    clip = load_video(path, VideoBudget(num_frames=6, min_pixels=1024, max_pixels=96 * 128), geometry)
     with av.open(str(path)) as container:
-        return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
+        frames = np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
+    assert info.num_frames == len(frames) == 24
+    assert np.array_equal(clip.frames.permute(0, 2, 3, 1).numpy(), frames[clip.frame_indices])
+    assert clip.timestamps_s.tolist() == pytest.approx([i / info.fps for i in clip.frame_indices.tolist()], abs=1e-3)
 
 
 def test_what_the_clip_gives_to_each_side(media, geometry, budget):

@@ -82,7 +82,7 @@ def _read_decord(path: str, scan: Scan, indices: Sequence[int], threads: int) ->
         except (decord.DECORDError, IndexError) as error:
             raise ReadError(f"frame {index}: {str(error).strip().splitlines()[-1]}") from error
         scan.expect_time(index, float(reader.get_frame_timestamp(index)[0]) - first)
-        yield scan.turn(frame)
+        yield frame  # decord turns them upright itself
 
 
 def _pyav() -> Reader:

@@ -21,6 +21,9 @@ _FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,live_flv,asf,ogg,gif,h264,hevc,m4v,ivf,nut,mxf,"
     "rm,wtv,dv,y4m,yuv4mpegpipe,av1,obu"
 )
+# Containers whose time stamps are guessed from the order of the packets: their frames are counted by decoding them.
+_UNTIMED = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo"})
+_ATTACHED_PICTURE = 0x400
 _OPTIONS = {"protocol_whitelist": "file", "format_whitelist": _FORMATS}
 
 
@@ -79,35 +82,85 @@ def open_video(path: str) -> tuple[Any, Any]:
     if not streams:
         container.close()
         raise ReadError("no video stream")
+    size = streams[0].codec_context
+    if size.width * size.height > MAX_FRAME_PIXELS:
+        container.close()
+        raise ReadError(f"frames of {size.width}x{size.height} pixels; at most {MAX_FRAME_PIXELS} are read")
     return container, streams[0]
 
 
-_ATTACHED_PICTURE = 0x400
+@dataclass(frozen=True)
+class _Packet:
+    pts: int
+    dts: int | None
+    is_key: bool
+    duration: int
 
 
 def scan_video(path: str) -> Scan:
     """Read all packets of the video stream and decode the first frame."""
+    height, width, quarter_turns = _first_frame(path)
     container, stream = open_video(path)
     with container:
         packets = _packets(container, stream)
         if not packets:
             raise ReadError("no frames in the video stream")
-        return _summary(stream, packets, *_first_frame(path))
+        timed = not _UNTIMED & set(container.format.name.split(",")) and len({p.pts for p in packets}) == len(packets)
+        header_rate = Fraction(stream.average_rate or 0) or Fraction(stream.guessed_rate or 0)
+        time_base = Fraction(stream.time_base)
+    if timed:
+        shown = sorted(packets, key=lambda packet: packet.pts)
+        length = _length(shown) * time_base
+        fps = _rate(header_rate, len(shown), length)
+        keys = [(i, p.dts) for i, p in enumerate(shown) if p.is_key and p.dts is not None]
+        pts = tuple(packet.pts for packet in shown)
+        key_frames, key_dts = tuple(i for i, _ in keys), tuple(dts for _, dts in keys)
+        size = (height, width)
+        return Scan(len(pts), fps, *size, float(length), time_base, pts, key_frames, key_dts, quarter_turns)
+    count = _count_frames(path)
+    fps = _rate(header_rate, count, Fraction(0))
+    return Scan(count, fps, height, width, count / fps, time_base, None, (), (), quarter_turns)
 
 
-def _packets(container: Any, stream: Any) -> list[tuple[int | None, int | None, bool, int]]:
-    """(pts, dts, is key, duration) of every packet that shows."""
-    packets: list[tuple[int | None, int | None, bool, int]] = []
+def _packets(container: Any, stream: Any) -> list[_Packet]:
+    """Every packet that shows, from the first key frame on: nothing before it can be decoded."""
+    packets: list[_Packet] = []
     try:
         for packet in container.demux(stream):
-            if packet.size == 0 or packet.is_discard:
+            if packet.size == 0 or packet.is_discard or not (packets or packet.is_keyframe):
                 continue
             if packet.is_corrupt:
                 raise ReadError(f"truncated or damaged after {len(packets)} frames")
-            packets.append((packet.pts, packet.dts, packet.is_keyframe, packet.duration or 0))
+            pts = packet.pts if packet.pts is not None else -1  # a missing time is like a double one: not trusted
+            packets.append(_Packet(pts, packet.dts, packet.is_keyframe, packet.duration or 0))
     except av.error.FFmpegError as error:
         raise ReadError(f"truncated or damaged after {len(packets)} frames: {_words(error)}") from error
     return packets
+
+
+def _length(shown: list[_Packet]) -> Fraction:
+    """From the first frame's start to the last one's end, in units of the time base."""
+    span = Fraction(shown[-1].pts - shown[0].pts)
+    return span + (shown[-1].duration or span / max(len(shown) - 1, 1))
+
+
+def _rate(header_rate: Fraction, count: int, length: Fraction) -> float:
+    """The header's frame rate, unless the time stamps say otherwise, as with variable rates."""
+    rate = header_rate
+    if length > 0 and abs(rate * length - count) > Fraction(1, 2):
+        rate = count / length
+    if rate <= 0:
+        raise ReadError("the container gives no frame rate")
+    return float(rate)
+
+
+def _count_frames(path: str) -> int:
+    container, stream = open_video(path)
+    try:
+        with container:
+            return sum(1 for _ in container.decode(stream))
+    except av.error.FFmpegError as error:
+        raise ReadError(f"decoding failed: {_words(error)}") from error
 
 
 def _first_frame(path: str) -> tuple[int, int, int]:
@@ -120,36 +173,8 @@ def _first_frame(path: str) -> tuple[int, int, int]:
         raise ReadError(f"the first frame cannot be decoded: {_words(error)}") from error
     if frame is None:
         raise ReadError("no frame can be decoded")
-    if frame.width * frame.height > MAX_FRAME_PIXELS:
-        raise ReadError(f"frames of {frame.width}x{frame.height} pixels; at most {MAX_FRAME_PIXELS} are read")
     turns = round(frame.rotation / 90) % 4
     return (frame.width, frame.height, turns) if turns % 2 else (frame.height, frame.width, turns)
-
-
-def _summary(stream: Any, packets: list[Any], height: int, width: int, quarter_turns: int) -> Scan:
-    count = len(packets)
-    time_base = Fraction(stream.time_base)
-    shown = sorted(packets, key=lambda p: p[0]) if all(p[0] is not None for p in packets) else []
-    trusted = bool(shown) and len({p[0] for p in shown}) == count
-    length = Fraction(shown[-1][0] - shown[0][0] + shown[-1][3]) * time_base if trusted else Fraction(0)
-    rate = Fraction(stream.average_rate or 0) or Fraction(stream.guessed_rate or 0)
-    if length and abs(rate * length - count) > Fraction(1, 2):
-        rate = count / length  # variable frame rate: the header's rate does not go with the time stamps
-    if rate <= 0:
-        raise ReadError("the container gives no frame rate")
-    keys = [(i, p[1]) for i, p in enumerate(shown) if p[2] and p[1] is not None] if trusted else []
-    return Scan(
-        num_frames=count,
-        fps=float(rate),
-        height=height,
-        width=width,
-        duration_s=float(length or count / rate),
-        time_base=time_base,
-        pts=tuple(p[0] for p in shown) if trusted else None,
-        key_frames=tuple(k[0] for k in keys),
-        key_dts=tuple(k[1] for k in keys),
-        quarter_turns=quarter_turns,
-    )
 
 
 def _words(error: Exception) -> str:
