@@ -8,6 +8,7 @@ from evr_rewards.functions import RewardFunction, load_reward_function
 from evr_rewards.records import outcome_counts, sample_from_record, score_record
 from evr_rewards.registry import Scorer, canonical_type, get_scorer, known_types, register_scorer
 from evr_rewards.result import Grade, JudgeError, Outcome, RewardResult, RewardWeights, TruthError
+from evr_rewards.scorers.choice import extract_choice
 from evr_rewards.scoring import format_reward, score
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Source",
     "TruthError",
     "canonical_type",
+    "extract_choice",
     "format_reward",
     "get_scorer",
     "known_types",

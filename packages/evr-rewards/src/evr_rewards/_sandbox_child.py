@@ -19,7 +19,7 @@ _MS_PRIVATE_REC, _MS_NOSUID_NODEV = (1 << 18) | 0x4000, 2 | 4
 _MS_BIND = 4096
 _AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY, _SYS_MOUNT_SETATTR = -100, 0x8000, 1, 442
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_NOBODY = 65534
+_FIRST_UID = 0x70000000  # far above real users; one for each sandbox, since the kernel counts processes by user
 _PYTHON, _SITE = "/tmp/.python", "/tmp/.site"
 _RUN = """
 import os
@@ -51,6 +51,7 @@ def main() -> int:
     """Shut the doors, run the program, return its exit status."""
     config = json.loads(sys.argv[1])
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    config["uid"] = _FIRST_UID + os.getpid()
     isolated = _unshare()
     inner = os.fork()
     if inner == 0:
@@ -72,7 +73,7 @@ def _supervise(config: dict[str, float], isolated: bool) -> int:
         _private_files()
         python = _reachable_python() if os.getuid() == 0 else python
         os.chdir("/tmp")
-    _drop_privileges()
+    _drop_privileges(int(config["uid"]))
     child = os.fork()
     if child:
         return _wait(child)
@@ -120,12 +121,12 @@ def _private_files() -> None:
     libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID_NODEV, None)
 
 
-def _drop_privileges() -> None:
+def _drop_privileges(uid: int) -> None:
     if os.geteuid() == 0 and os.getuid() == 0:
         try:
             os.setgroups([])
-            os.setgid(_NOBODY)
-            os.setuid(_NOBODY)
+            os.setgid(uid)
+            os.setuid(uid)
         except OSError:  # a user namespace without that user: its root has no power outside
             return
 

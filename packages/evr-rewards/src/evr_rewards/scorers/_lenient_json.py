@@ -43,10 +43,16 @@ def strict_or_lenient(text: str) -> list[Any]:
     stripped = text.strip()
     if stripped[:1] in "{[":
         try:
-            return [json.loads(stripped)]
+            value = json.loads(stripped)
         except (ValueError, RecursionError):
-            pass
+            return list(json_values(text))
+        return [value] if _flat_enough(value, _MAX_DEPTH) else []
     return list(json_values(text))
+
+
+def _flat_enough(value: Any, depth: int) -> bool:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_flat_enough(item, depth - 1) for item in items)
 
 
 def cut_off(text: str) -> bool:

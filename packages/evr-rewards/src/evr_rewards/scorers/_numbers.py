@@ -21,8 +21,8 @@ class Number:
     percent: bool = False
 
 
-_MANTISSA = r"(?:\d{1,3}(?:,\d{2,3})*,\d{3}|\d{1,3}(?:['’ \u00a0\u202f]\d{3})+|\d+)(?:[.]\d+|,\d{1,2}(?![\d,])|,\d{4,}(?![\d,]))?|\.\d+"
-_SIGN = r"(?:(?<![\w.)\]])[-+]\s*)?"
+_MANTISSA = r"\d{1,3}(?:\.\d{3})+,\d+|(?:\d{1,3}(?:,\d{2,3})*,\d{3}|\d{1,3}(?:['’ \u00a0\u202f]\d{3})+|\d+)(?:[.]\d+|,\d{1,2}(?![\d,])|,\d{4,}(?![\d,]))?|\.\d+"
+_SIGN = r"(?:(?<![\w.)\]])[-+]\s*|(?:minus|negative)\s+)?"
 _TOKEN: Final = re.compile(
     rf"""(?<![\w.])(?P<sign>{_SIGN})[$€£¥]?\s*(?:
       (?P<mixed>\d+)\s+(?P<mn>\d+)\s*[/⁄]\s*(?P<md>\d+)(?![\d./])
@@ -30,7 +30,7 @@ _TOKEN: Final = re.compile(
     | (?P<m>{_MANTISSA})(?:[eE](?P<e>[-+]?\d{{1,4}})(?!\w)|\s*(?:[x×*·]|\\times|\\cdot)\s*10\s*(?:\^|\*\*)\s*\{{?\s*(?P<p>[-+]?\d{{1,4}})\s*\}}?)?
     )(?P<power>\s*(?:\^|\*\*)\s*\{{?\s*(?P<exp>[-+]?\d{{1,3}})\s*\}}?)?
     (?P<unit>\s*(?:%|percent\b|per\s*cent\b|％|万|亿|千|thousand\b|million\b|billion\b|trillion\b|k\b|dozen\b|hundred\b))?""",
-    re.X,
+    re.X | re.I,
 )
 _FRAC: Final = re.compile(r"\\[dtc]?frac\s*\{\s*([^{}]+?)\s*\}\s*\{\s*([^{}]+?)\s*\}|\\[dtc]?frac\s*(\d)\s*(\d)")
 _SUPER: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
@@ -115,7 +115,7 @@ def _numbers(text: str) -> list[tuple[int, Number, int]]:
 
 
 def _value(match: re.Match[str]) -> Number | None:
-    sign = -1.0 if "-" in match["sign"] else 1.0
+    sign = -1.0 if match["sign"].strip()[:1] in ("-", "m", "n", "M", "N") else 1.0
     try:
         if match["mixed"]:
             value = int(match["mixed"]) + int(match["mn"]) / int(match["md"])
@@ -135,6 +135,8 @@ def _value(match: re.Match[str]) -> Number | None:
 
 def _float(text: str) -> float:
     text = re.sub(r"['’ \u00a0\u202f]", "", text)
+    if text.count(",") == 1 and "." in text and text.index(".") < text.index(","):
+        text = text.replace(".", "").replace(",", ".")  # 1.234,56
     if "," in text and not re.fullmatch(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?", text):
         head, _, tail = text.rpartition(",")
         text = head.replace(",", "") + "." + tail  # a decimal comma: 3,14

@@ -21,9 +21,10 @@ _LABEL: Final = (
     r"(?:t\s*=\s*)?(?:the\s+)?(?:time(?:stamp)?\s+)?(?:about\s+|around\s+|approximately\s+|second\s+|frame\s+at\s+)?"
 )
 _RANGE: Final = re.compile(
-    rf"(?<![\d.:])({_TIME})\s*(?:-{{1,3}}>?|–|—|~|→|to|until|till|through|and|up to|,|到|至)\s*{_LABEL}({_TIME})(?![\d:])",
+    rf"(?<![\d.:])({_TIME})[)\]]?\s*(?:-{{1,3}}>?|–|—|~|→|to|until|till|through|and|up to|到|至)\s*[(\[]?{_LABEL}({_TIME})(?![\d:])",
     re.I,
 )
+_PAIR: Final = re.compile(rf"({_TIME})\s*[,;\s]\s*({_TIME})", re.I)
 _START_END: Final = re.compile(
     rf"\bstart\w*\b(?:[\s_]*time)?[\s\"':=]*(?:is|at|are)?\s*({_TIME}).{{0,60}}?\b(?:end|finish|stop)\w*\b(?:[\s_]*time)?[\s\"':=]*(?:is|at)?\s*({_TIME})",
     re.I | re.S,
@@ -32,6 +33,7 @@ _MIN_SEC: Final = re.compile(
     rf"(?:(\d+)\s*(?:hours?|hrs?|h|小时)\s*)?(?:(\d+)\s*(?:minutes?|mins?|m|分钟?)(?![a-z])\s*)?(?:and\s*)?(?:(\d+(?:\.\d+)?)\s*{_UNIT})?",
     re.I,
 )
+_SHORT: Final = 100
 _KEYS: Final = (
     "time",
     "times",
@@ -130,7 +132,12 @@ def read_intervals(text: str, form: Form) -> tuple[Interval, ...] | Ambiguous | 
                 return merge(found)
         if cut_off(text):
             return None
-    text = plain(text)
+    text = plain(text).strip()
+    if len(text) < _SHORT:
+        text = text.strip(" ()[]<>")
+    if pair := _PAIR.fullmatch(text):
+        found_pair = interval(*pair.groups())
+        return (found_pair,) if found_pair else None
     ranges = [interval(*match.groups()) for match in _START_END.finditer(text)] or [
         interval(*match.groups()) for match in _RANGE.finditer(text)
     ]

@@ -15,12 +15,12 @@ from evr_rewards.scorers._options import Options, options_from_problem, parse_op
 
 _EDGE = " \t\r\n.,;:!?()[]{}<>\"'“”‘’。，；：！？、「」『』【】《》*_`-"
 _LEAD = re.compile(
-    r"[\s(\[{\"'“‘「『【<*]*(?:(?:option|choice|answer|选项|選択肢)\s*)?[\s(\[{\"'“【]*([A-Za-z]{1,2})(?![\w'’])"
+    r"[\s(\[{\"'“‘「『【<*]*(?:(?:option|choice|answer|选项|選択肢)\s*)?[\s(\[{\"'“【]*([A-Za-z]{1,2})(?![A-Za-z0-9_'’])"
 )
 _LEAD_END = re.compile(
     r"\s*[)\]}\"'”】>]*\s*(?:[.:,;!?。，；：、)]|[-—–]+\s|\n|$|(?:is|because|since|as|not|rather|instead|which)\b|[^\x00-\x7f])"
 )
-_MENTION = re.compile(r"(?<![\w'’\-.])([A-Za-z]{1,2})(?![\w'’]|[-./]\w)")
+_MENTION = re.compile(r"(?<![A-Za-z0-9_'’\-.])([A-Za-z]{1,2})(?![A-Za-z0-9_'’]|[-.]\w)")
 _EXPLICIT = re.compile(r"(?:\b(?:option|choice|answer|letter)s?\s*[:\-]?\s*|选项\s*|選択肢\s*|[(\[{\"'“「【])$", re.I)
 _NEGATED = re.compile(
     r"(?:\bnot|n't|n’t|\bneither|\bnor|\bnever|\brather than|\binstead of|\bexcept|\bexclud\w+|\brul\w+ out|\bunlike|\bwithout"

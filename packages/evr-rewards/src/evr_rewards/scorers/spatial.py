@@ -12,9 +12,8 @@ from evr_rewards.scorers._boxes import Box, boxes_in, mean_matched_iou
 from evr_rewards.scorers._lenient_json import cut_off, strict_or_lenient
 
 _MAX_BOXES: Final = 64
-_FOUR: Final = re.compile(
-    r"(?<![\d.])(-?\d+(?:\.\d+)?)\s*[, ]\s*(-?\d+(?:\.\d+)?)\s*[, ]\s*(-?\d+(?:\.\d+)?)\s*[, ]\s*(-?\d+(?:\.\d+)?)(?!\s*,?\s*\d)"
-)
+_RUN: Final = re.compile(r"-?\d+(?:\.\d+)?(?:(?:\s*,\s*|\s+)-?\d+(?:\.\d+)?)*")
+_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _CORNERS: Final = re.compile(
     r"\(\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*\)\W{0,6}(?:to|and)?\W{0,6}\(\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*\)"
 )
@@ -25,12 +24,9 @@ def read_boxes(text: str, form: Form) -> tuple[Box, ...] | Ambiguous | None:
     values = strict_or_lenient(text) if any(char in text for char in "{[(") else []
     found = [boxes for value in values if (boxes := boxes_in(value)) is not None and len(boxes) <= _MAX_BOXES]
     if not found and not cut_off(text):
-        found = [
-            boxes
-            for pattern in (_CORNERS, _FOUR)
-            for match in pattern.finditer(text)
-            if (boxes := boxes_in(list(match.groups()))) is not None
-        ]
+        groups = [match.groups() for match in _CORNERS.finditer(text)]
+        groups += [tuple(_NUMBER.findall(match[0])) for match in _RUN.finditer(text)]
+        found = [boxes for group in groups if len(group) == 4 and (boxes := boxes_in(list(group))) is not None]
     distinct = list(dict.fromkeys(found))
     if len(distinct) > 1:
         return distinct[0] if form is Form.STATEMENT else AMBIGUOUS if form is Form.VALUE else None

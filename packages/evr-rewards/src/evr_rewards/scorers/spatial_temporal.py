@@ -9,6 +9,7 @@ from evr_core.schema import Sample
 from evr_rewards.extraction import Extraction, Form, extract
 from evr_rewards.result import Grade, TruthError
 from evr_rewards.scorers._boxes import Box, track_iou
+from evr_rewards.scorers._lenient_json import cut_off
 from evr_rewards.scorers._times import Interval, read_intervals
 from evr_rewards.scorers.temporal import temporal_iou
 from evr_rewards.scorers.tracking import read_track
@@ -24,7 +25,7 @@ class Tube:
 
 def read_tube(text: str, form: Form) -> Tube | None:
     """Time and boxes from JSON; the time is required, boxes are not."""
-    intervals = read_intervals(text, form)
+    intervals = None if cut_off(text) else read_intervals(text, form)
     return Tube(intervals, read_track(text, form) or {}) if isinstance(intervals, tuple) else None
 
 

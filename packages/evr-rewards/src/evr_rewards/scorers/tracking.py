@@ -8,11 +8,13 @@ from evr_core.schema import Sample
 from evr_rewards.extraction import Extraction, Form, extract
 from evr_rewards.result import Grade, TruthError
 from evr_rewards.scorers._boxes import Box, track_in, track_iou
-from evr_rewards.scorers._lenient_json import strict_or_lenient
+from evr_rewards.scorers._lenient_json import cut_off, strict_or_lenient
 
 
 def read_track(text: str, form: Form) -> dict[float, Box] | None:
     """Boxes by second from the last JSON value that holds any."""
+    if cut_off(text):
+        return None
     for value in reversed(strict_or_lenient(text)):
         track = track_in(value)
         if track is not None:
