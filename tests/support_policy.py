@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from evr_trainer.carriers import RolloutBatch, TrainBatch
 from evr_trainer.losses import ClipRange
 from evr_trainer.metrics import MetricSums
-from evr_trainer.policy.micro import MicroBatch
+from evr_trainer.policy.micro import MicroBatch, plan_micro_batches
 from evr_trainer.policy.model import load_model
 from evr_trainer.policy.objective import Objective, PolicyGradient
 from evr_trainer.policy.policy import Policy, Sampling
 from evr_trainer.rollout import Response
 from evr_video import EncodedPrompt
+from support_rank_jobs import Share
 from support_rollout import Scene
 
 TEXT, IMAGE, VIDEO, MIXED = range(4)
@@ -65,6 +66,14 @@ def objective_for(batch: TrainBatch, *, avg_mode: str = "token", kl_coef: float 
         clip=CLIP,
         kl_coef=kl_coef,
     )
+
+
+def make_share(batches: Sequence[TrainBatch], max_tokens: int, *, avg_mode: str = "token") -> Share:
+    """The update of these ranks' batches together, in micro-batches of at most ``max_tokens`` tokens."""
+    plans = plan_micro_batches(
+        [batch.prompts for batch in batches], [batch.group_tokens() for batch in batches], max_tokens
+    )
+    return Share(batches, plans, objective_for(TrainBatch.concat(batches), avg_mode=avg_mode))
 
 
 def make_policy(
