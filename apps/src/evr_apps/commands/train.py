@@ -28,11 +28,13 @@ def train(
     from evr_apps.commands.console import console
     from evr_trainer.config import load_checked_config
 
-    settings = load_checked_config(config, tuple(overrides or ()))
-    if check:
-        console().print("The configuration is ready to train.")
-        return
+    settings = load_checked_config(config, tuple(overrides or ()), media=())
+    from evr_trainer import check_run
     from evr_trainer import train as run_training
 
+    if check:
+        check_run(settings)
+        console().print("The configuration is ready to train.")
+        return
     summary = run_training(settings)
     console().print(f"{summary.steps} steps done; last checkpoint: {summary.last_checkpoint}", soft_wrap=True)

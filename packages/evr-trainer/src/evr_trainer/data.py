@@ -13,7 +13,7 @@ import numpy as np
 from evr_core import ModelGeometry, Sample, SampleSet, missing_media, read_samples
 from evr_trainer.assets import ModelAssets
 from evr_trainer.config import DataConfig
-from evr_video import EncodedPrompt, FrameCache, MediaHandle, encode_prompt, preprocess_samples
+from evr_video import EncodedPrompt, FrameCache, MediaHandle, PreprocessError, encode_prompt, preprocess_samples
 
 __all__ = ["EpochSampler", "PromptDataset", "media_kinds", "read_records"]
 
@@ -76,24 +76,29 @@ class PromptDataset:
             on_progress: Called with (media done, media in all).
 
         Raises:
-            PreprocessError: Media that cannot be decoded (unless ``data.skip_bad_records``).
-            ValueError: An overlong prompt (unless ``data.filter_overlong_prompts``), or no record left.
+            ValueError: Media that cannot be decoded (unless ``data.skip_bad_records``), an overlong prompt (unless
+                ``data.filter_overlong_prompts``), or no record left.
         """
         path = _source(data, validation)
         samples = list(found.samples)
         least, most = data.image_pixels
-        result = preprocess_samples(
-            samples,
-            FrameCache(data.frame_cache_dir),
-            data.val_video_budget() if validation else data.video_budget(),
-            assets.geometry,
-            image_min_pixels=least,
-            image_max_pixels=most,
-            workers=data.preprocess_workers,
-            skip_errors=data.skip_bad_records,
-            timeout_s=data.decode_timeout_s,
-            on_progress=on_progress,
-        )
+        try:
+            result = preprocess_samples(
+                samples,
+                FrameCache(data.frame_cache_dir),
+                data.val_video_budget() if validation else data.video_budget(),
+                assets.geometry,
+                image_min_pixels=least,
+                image_max_pixels=most,
+                workers=data.preprocess_workers,
+                skip_errors=data.skip_bad_records,
+                timeout_s=data.decode_timeout_s,
+                on_progress=on_progress,
+            )
+        except PreprocessError as error:
+            raise ValueError(
+                f"{path}: {error}\nSet data.skip_bad_records=true to train without the records of these files"
+            ) from error
         for failure in result.failures:
             _log.warning("record skipped: %s", failure)
         usable = [(s, h) for s, h in zip(samples, result.handles, strict=True) if h is not None]

@@ -80,7 +80,7 @@ class VideoClip:
     def metadata(self) -> dict[str, Any]:
         """The fields of transformers' ``VideoMetadata``."""
         return {
-            "total_num_frames": self.plan.source_num_frames,
+            "total_num_frames": self.plan.range_num_frames,
             "fps": self.source_fps,
             "width": self.plan.width,
             "height": self.plan.height,
