@@ -23,7 +23,7 @@ def _run(tmp_path: Path, model_path: Path, media_dir: Path, name: str, right: st
             **fields,
         }
     )
-    evaluate(config, engine=TableEngine({letter: RIGHT if letter in right else WRONG for letter in "abcdef"}))
+    evaluate(config, engine=TableEngine({letter: RIGHT if letter in right else WRONG for letter in "abcdefg"}))
     return config.output_dir
 
 
@@ -50,12 +50,12 @@ def test_paired_difference_by_hand(tmp_path: Path, model_path: Path, media_dir: 
 def test_a_clear_gain_is_significant_and_unpaired_questions_are_named(
     tmp_path: Path, model_path: Path, media_dir: Path
 ) -> None:
-    write_records(tmp_path / "records.jsonl", [question(name, None, "yes") for name in "abcdef"])
+    write_records(tmp_path / "records.jsonl", [question(name, None, "yes") for name in "abcdefg"])
     first = _run(tmp_path, model_path, media_dir, "a", "")
-    second = _run(tmp_path, model_path, media_dir, "b", "abcde", max_samples=5)
+    second = _run(tmp_path, model_path, media_dir, "b", "abcdef", max_samples=6)
     found = compare_runs(first, second)
     assert found.significant
-    assert (found.difference.value, found.only_in_a) == (1.0, ("f",))
+    assert (found.difference.value, found.only_in_a) == (1.0, ("g",))
 
 
 def test_different_questions_are_refused(tmp_path: Path, model_path: Path, media_dir: Path) -> None:

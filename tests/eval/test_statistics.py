@@ -63,6 +63,22 @@ def test_one_cluster_has_no_interval_and_no_rows_no_value() -> None:
     assert cluster_mean([], []).count == 0
 
 
+def test_unanimous_rows_still_have_an_interval() -> None:
+    # 0 of 5 right: Clopper-Pearson gives [0, 0.5218]; by symmetry 5 of 5 gives [0.4782, 1]
+    none, every = cluster_mean([0] * 5, list("abcde")), cluster_mean([1] * 5, list("abcde"))
+    assert (none.low, none.high) == (0.0, pytest.approx(0.5218, abs=1e-4))
+    assert (every.low, every.high) == (pytest.approx(0.4782, abs=1e-4), 1.0)
+    # ten rows on two videos know as much as two
+    assert cluster_mean([0] * 10, list("aaaaabbbbb")).high == pytest.approx(1 - 0.025**0.5)
+
+
+@pytest.mark.parametrize(("wins", "significant"), [(5, False), (6, True)])  # sign test: p = 0.0625 and 0.03125
+def test_unanimous_differences_agree_with_the_sign_test(wins: int, significant: bool) -> None:
+    low = cluster_mean([1.0] * wins, [str(index) for index in range(wins)], bounds=(-1.0, 1.0)).low
+    assert low is not None
+    assert (low > 0) == significant
+
+
 def test_mean_of_groups_weighs_groups_not_rows() -> None:
     # task x: 1 of 4 right, task y: 1 of 1 right -> (0.25 + 1) / 2, where the plain mean is 0.4
     estimate = cluster_mean_of_groups([1, 0, 0, 0, 1], list("abcde"), list("xxxxy"))

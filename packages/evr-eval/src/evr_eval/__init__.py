@@ -19,6 +19,7 @@ from evr_eval.rows import ERROR_OUTCOMES, MediaUse, Outcome, ResultRow, Timing
 from evr_eval.statistics import Estimate, cluster_mean, cluster_mean_of_groups
 from evr_eval.summary import EvalSummary, load_summary
 from evr_eval.transformers_engine import TransformersEngine
+from evr_eval.vllm_engine import VllmEngine
 
 __all__ = [
     "ERROR_OUTCOMES",
@@ -41,6 +42,7 @@ __all__ = [
     "Tally",
     "Timing",
     "TransformersEngine",
+    "VllmEngine",
     "benchmark_from_records",
     "builtin_benchmarks",
     "cluster_mean",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evr_eval._digest import digest_of, model_digest
 from evr_eval._items import Item, by_media, read_items
+from evr_eval._model_files import engine_fingerprint
 from evr_eval._pipeline import Limits, Stages, run_pipeline
 from evr_eval._store import ResultStore
 from evr_eval.benchmark import Benchmark
@@ -60,8 +61,8 @@ def evaluate(
 
     Args:
         config: What to evaluate and how.
-        engine: Generates the responses; default is a ``TransformersEngine`` on ``config.model_path``. An engine that
-            is given is not closed.
+        engine: Generates the responses; default is the one that ``config.engine`` names, on ``config.model_path``. An
+            engine that is given is not closed.
         on_progress: Called on this thread at the start and after every row.
 
     Returns:
@@ -131,9 +132,7 @@ async def evaluate_async(
 
 def _settings(config: EvalConfig, engine: Engine | None) -> dict[str, Any]:
     """Everything that can move a response, and nothing that cannot: worker counts and the device are left out."""
-    from evr_eval.transformers_engine import TransformersEngine
-
-    fingerprint = engine.fingerprint if engine else TransformersEngine.fingerprint_for(config.device, config.dtype)
+    fingerprint = engine.fingerprint if engine else engine_fingerprint(config.engine, config.device, config.dtype)
     sampling = dataclasses.asdict(config.sampling())
     if config.temperature == 0:  # greedy: the others have no effect
         sampling = {"max_tokens": config.max_tokens, "temperature": 0.0}
@@ -161,10 +160,9 @@ async def _answer(
 ) -> dict[str, float]:
     """Runs the questions through the pipeline; the frame cache's counters."""
     from evr_eval._scoring import RowBuilder
-    from evr_eval.transformers_engine import TransformersEngine
 
     loader, cache = _loader(config, template)
-    used = engine or TransformersEngine(config.model_path, device=config.device, dtype=config.dtype)
+    used = engine or _make_engine(config)
     stages = Stages(
         load=loader,
         engine=used,
@@ -181,6 +179,23 @@ async def _answer(
         if engine is None:
             used.close()
     return {"cache_hits": cache.hits, "cache_misses": cache.misses, "decode_s": cache.decode_s}
+
+
+def _make_engine(config: EvalConfig) -> Engine:
+    if config.engine == "vllm":
+        from evr_eval.vllm_engine import VllmEngine
+
+        return VllmEngine(
+            config.model_path,
+            device=config.device,
+            dtype=config.dtype,
+            max_model_len=config.max_model_len,
+            max_num_seqs=config.max_num_seqs,
+            gpu_memory_utilization=config.gpu_memory_utilization,
+        )
+    from evr_eval.transformers_engine import TransformersEngine
+
+    return TransformersEngine(config.model_path, device=config.device, dtype=config.dtype)
 
 
 def _loader(config: EvalConfig, template: str | Path | None) -> tuple[Loader, FrameCache]:

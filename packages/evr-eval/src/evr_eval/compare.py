@@ -95,7 +95,8 @@ def _check_same_records(pairs: list[tuple[ResultRow, ResultRow]]) -> None:
 
 
 def _difference(pairs: list[tuple[ResultRow, ResultRow]], seed: int) -> Estimate:
-    return cluster_mean([b.score - a.score for a, b in pairs], [a.cluster for a, _ in pairs], seed=seed)
+    differences = [b.score - a.score for a, b in pairs]
+    return cluster_mean(differences, [a.cluster for a, _ in pairs], seed=seed, bounds=(-1.0, 1.0))
 
 
 def _tally(pairs: list[tuple[ResultRow, ResultRow]]) -> Tally:

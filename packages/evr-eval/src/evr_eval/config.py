@@ -37,6 +37,8 @@ class EvalConfig(BaseModel):
         top_p: Nucleus; 1 keeps everything.
         top_k: Most likely tokens kept; -1 keeps all.
         seed: Of sampling and of the intervals' bootstrap.
+        engine: "transformers" (one request per forward pass) or "vllm" (continuous batches).
+        max_model_len, max_num_seqs, gpu_memory_utilization: See ``VllmEngine``; no other engine reads them.
         device: "auto" takes CUDA where there is one.
         dtype: "auto" is bfloat16 on CUDA and float32 on CPU.
         load_workers: Threads that decode.
@@ -71,6 +73,10 @@ class EvalConfig(BaseModel):
     top_p: float = Field(default=1.0, gt=0, le=1)
     top_k: int = Field(default=-1, ge=-1)
     seed: int = 0
+    engine: Literal["transformers", "vllm"] = "transformers"
+    max_model_len: int | None = Field(default=None, ge=1)
+    max_num_seqs: int = Field(default=64, ge=1)
+    gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     load_workers: int = Field(default=2, ge=1)

@@ -45,19 +45,31 @@ class Estimate:
         return Estimate(**raw)
 
 
-def cluster_mean(scores: Sequence[float], clusters: Sequence[str], *, seed: int = 0, draws: int = DRAWS) -> Estimate:
+def cluster_mean(
+    scores: Sequence[float],
+    clusters: Sequence[str],
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+    bounds: tuple[float, float] = (0.0, 1.0),
+) -> Estimate:
     """Mean of the scores with a percentile interval from resampling whole clusters.
 
     The standard error is that of a ratio of cluster sums: with cluster residuals ``e_c = S_c - mean * n_c``,
     ``sqrt(C / (C - 1) * sum(e_c ** 2)) / R``. For clusters of one row it is the plain standard error of a mean.
+
+    When every row has the same score, resampling shows no spread, though the next video may differ: then, with C
+    clusters, the interval allows for the share ``1 - 0.025 ** (1 / C)`` of other scores at the bounds, which is the
+    exact (Clopper-Pearson) interval of 0 or C right answers, and the sign test's verdict on C equal differences.
 
     Args:
         scores: One score per row. [R]
         clusters: The cluster of each row. [R]
         seed: Of the bootstrap.
         draws: Bootstrap draws B.
+        bounds: Least and highest possible score.
     """
-    return cluster_mean_of_groups(scores, clusters, [""] * len(scores), seed=seed, draws=draws)
+    return cluster_mean_of_groups(scores, clusters, [""] * len(scores), seed=seed, draws=draws, bounds=bounds)
 
 
 def cluster_mean_of_groups(
@@ -67,6 +79,7 @@ def cluster_mean_of_groups(
     *,
     seed: int = 0,
     draws: int = DRAWS,
+    bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Estimate:
     """Unweighted mean of the groups' means (a macro average), clusters resampled whole.
 
@@ -80,8 +93,10 @@ def cluster_mean_of_groups(
     value = float(np.mean(sums.sum(axis=0) / counts.sum(axis=0)))
     if num_clusters < 2:
         return Estimate(value, None, None, None, len(scores), num_clusters)
-    drawn = _bootstrap(sums, counts, seed=seed, draws=draws)
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    if min(scores) == max(scores):
+        low, high = _unanimous(value, num_clusters, bounds)
+    else:
+        low, high = np.quantile(_bootstrap(sums, counts, seed=seed, draws=draws), [0.025, 0.975])
     error = _ratio_error(sums[:, 0], counts[:, 0], value) if num_groups == 1 else None
     return Estimate(value, float(low), float(high), error, len(scores), num_clusters)
 
@@ -120,6 +135,11 @@ def _bootstrap(sums: Floats, counts: Floats, *, seed: int, draws: int) -> Floats
         means = np.divide(drawn_sums, drawn_counts, out=np.zeros_like(drawn_sums), where=present)
         values.append(means.sum(axis=1) / present.sum(axis=1))
     return np.concatenate(values)
+
+
+def _unanimous(value: float, num_clusters: int, bounds: tuple[float, float]) -> tuple[float, float]:
+    other = 1.0 - 0.025 ** (1.0 / num_clusters)
+    return value - other * (value - bounds[0]), value + other * (bounds[1] - value)
 
 
 def _ratio_error(sums: Floats, counts: Floats, mean: float) -> float:

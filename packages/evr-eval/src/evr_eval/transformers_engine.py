@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evr_eval._model_files import end_token_ids, engine_fingerprint, resolve_device
 from evr_eval.engine import EngineError, Generation, MediaMismatchError, SamplingSettings
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class TransformersEngine:
         import torch
         from transformers import AutoModelForImageTextToText, AutoProcessor, GenerationConfig
 
-        self._device = _resolve_device(device)
-        self.fingerprint: Mapping[str, str] = self.fingerprint_for(device, dtype)
+        self._device = resolve_device(device)
+        self.fingerprint: Mapping[str, str] = engine_fingerprint("transformers", device, dtype)
         local = {"local_files_only": True, "trust_remote_code": False}
         self._processor = AutoProcessor.from_pretrained(model_path, **local)
         model: Any = AutoModelForImageTextToText.from_pretrained(
@@ -48,15 +49,8 @@ class TransformersEngine:
         self._model = model.to(self._device).eval()
         self._prepare_pool = ThreadPoolExecutor(1, "evr-prepare")
         self._generate_pool = ThreadPoolExecutor(1, "evr-generate")
-        self._end_tokens = _end_tokens(self._model, self._processor.tokenizer)
+        self._end_tokens = end_token_ids(Path(model_path), self._processor.tokenizer)
         self._model.generation_config = GenerationConfig()  # whatever is not asked for here is off
-
-    @staticmethod
-    def fingerprint_for(device: str, dtype: str) -> dict[str, str]:
-        """What an engine with these arguments would have as ``fingerprint``."""
-        if dtype == "auto":
-            dtype = "bfloat16" if _resolve_device(device).startswith("cuda") else "float32"
-        return {"name": "transformers", "dtype": dtype}
 
     async def generate(self, prompt: EncodedPrompt, sampling: SamplingSettings) -> Generation:
         """The response to one prompt; see ``Engine``."""
@@ -133,16 +127,6 @@ class TransformersEngine:
         return limit - num_prompt
 
 
-def _resolve_device(device: str) -> str:
-    import torch
-
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device {device!r}: no CUDA device here; use 'cpu' or 'auto'")
-    return device
-
-
 def _draw_arguments(sampling: SamplingSettings) -> dict[str, Any]:
     if sampling.temperature == 0:
         return {"do_sample": False}
@@ -152,15 +136,6 @@ def _draw_arguments(sampling: SamplingSettings) -> dict[str, Any]:
         "top_p": sampling.top_p,
         "top_k": max(sampling.top_k, 0),  # transformers writes "all" as 0
     }
-
-
-def _end_tokens(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    configured = model.generation_config.eos_token_id
-    if configured is None:
-        configured = tokenizer.eos_token_id
-    if configured is None:
-        raise ValueError("the model folder names no end-of-sequence token (generation_config.json or tokenizer)")
-    return tuple(configured) if isinstance(configured, list | tuple) else (int(configured),)
 
 
 def _request_seed(sample_id: str, seed: int) -> int:
