@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from evr_core.schema import DataType, ProblemType, Sample
 
+from evr_core.schema import DataType, ProblemType, Sample
 from evr_rewards import Outcome, RewardWeights, Source, extract_choice, score
 
 DATA = Path(__file__).parent / "data"

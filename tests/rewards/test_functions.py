@@ -6,8 +6,8 @@ import asyncio
 import time
 
 import pytest
-from evr_core.schema import ProblemType
 
+from evr_core.schema import ProblemType
 from evr_rewards import known_types, load_reward_function, register_scorer
 from evr_rewards.registry import canonical_type, get_scorer
 

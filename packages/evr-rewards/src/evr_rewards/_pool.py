@@ -1,7 +1,7 @@
 """Run tasks in processes that can be killed, cheaply: one start-up per program, a fork of milliseconds per lost worker.
 
-Time-outs work from any thread, which signal-based ones do not. A task that runs longer than a slice is set aside (lowest
-priority, it keeps its worker), so that a few hanging tasks do not hold up the others; it still has its whole time.
+Time-outs work from any thread, which signal-based ones do not. A task that runs longer than a slice is set aside
+(lowest priority, it keeps its worker), so that a few hanging tasks do not hold up the others; it still has its time.
 """
 
 from __future__ import annotations

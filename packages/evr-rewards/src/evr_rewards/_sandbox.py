@@ -1,7 +1,7 @@
 """Run untrusted Python: own namespaces where the kernel allows, limits always, and nothing left afterwards.
 
-Call it from a worker process (see `_pool`): while a program runs, its worker adopts and then kills every process that the
-program leaves behind.
+Call it from a worker process (see `_pool`): while a program runs, its worker adopts and then kills every process that
+the program leaves behind.
 """
 
 from __future__ import annotations

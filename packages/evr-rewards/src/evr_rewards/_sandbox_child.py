@@ -1,4 +1,4 @@
-"""The sandbox from inside: a program of its own (standard library only) that shuts the doors and then runs the given code.
+"""The sandbox from inside: a program of its own (standard library only) that shuts the doors and runs the given code.
 
 Doors, as far as the kernel lets them be shut: no network, own process numbers (so that one kill ends all), read-only
 files, private temporary folders of limited size, no privileges. Limits on CPU, memory, files and processes hold always;
@@ -44,7 +44,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _MountAttr(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]  # noqa: RUF012
+    _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
 
 
 def main() -> int:
@@ -81,7 +81,7 @@ def _supervise(config: dict[str, float], isolated: bool) -> int:
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     site = f"import sys; sys.path.append({_SITE!r})\n" if python != sys.executable else ""
     start = site + ("" if isolated else _REFUSALS) + _RUN.format(descriptor=int(config["program"]))
-    os.execv(python, [python, "-I", "-c", start])
+    return os.execv(python, [python, "-I", "-c", start])
 
 
 def _reachable_python() -> str:
@@ -104,7 +104,7 @@ def _unshare() -> bool:
     if libc.unshare(spaces | _NEWUSER) != 0:
         return False
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
     return True
 
@@ -132,7 +132,7 @@ def _drop_privileges(uid: int) -> None:
 
 
 def _limit(config: dict[str, float], isolated: bool) -> None:
-    """Limits of the program. Outside a namespace the process limit counts all of the user's, so it comes on top of those."""
+    """Limits of the program. Outside a namespace the process limit counts all of the user's: it comes on top."""
     others = 0 if isolated else sum(len(os.listdir(f"/proc/{pid}/task")) for pid in _own_processes())  # noqa: PTH208
     cpu_s = int(config["time_s"]) + 1
     for kind, value in (

@@ -8,12 +8,13 @@ from evr_rewards._plain import plain
 
 _CUES = (
     # English
-    r"(?:\b(?:final|correct|right|best|my|our|the|overall)\s+)*\b(?:answers?|(?:correct|right|best|final)\s+(?:option|choice|one))\b"
-    r"(?:\s+(?:to|for)\b[^.\n:]{0,80}?|\s+here|\s+choice|\s+option)?\s*(?:is|are|was|would\s+be|should\s+be|must\s+be|has\s+to\s+be|:|=)(?!\s*not\b|n't)",
+    r"(?:\b(?:final|correct|right|best|my|our|the|overall)\s+)*\b(?:ans|answers?|(?:correct|right|best|final)\s+(?:option|choice|one))\b[\"'”]?"
+    r"(?:\s+(?:to|for)\b[^.\n:]{0,80}?|\s+here|\s+choice|\s+option)?\s*(?:is|['’]s|are|was|would\s+be|should\s+be|must\s+be|has\s+to\s+be|:|=)(?!\s*not\b|n't)",
     r"\bfinal\s+answer\b\s*[-:]?",
+    r"\bmy\s+(?:choice|pick|selection|vote)\s*(?:is|:)",
     r"\banswer(?=\s+\(?[A-Z]\)?\s*(?:[.,]|$))",
     # Chinese, Japanese, Korean
-    r"(?:最终|最后的?|正确的?)?(?:答案|选项)(?:应该|应当|应)?(?:是|为|选择?|:)(?!\s*不)",
+    r"(?:最终|最后的?|正确的?)?(?:答案?|选项)(?:应该|应当|应)?(?:是|为|选择?|:)(?!\s*不)",
     r"(?:应该?|故|所以|因此|我)选择?\s*:?",
     r"(?:最終的な)?(?:答え|正解|回答)は?\s*[:、]?",
     r"(?:최종\s*)?(?:정답|답)(?:은|:|은\s*:)",
@@ -32,7 +33,7 @@ _CUES = (
 )
 _CUE = re.compile("|".join(f"(?:{cue})" for cue in _CUES), re.I)
 _HINTS = re.compile(
-    r"answer|correct|right|best|final|答|选|正|정답|답|resp|risp|r[ée]p|antwo|opci|opç|odpow|cevap|đáp|câu|jawab|ответ|الإ|الج|उत्तर",
+    r"\bans|my\s|answer|correct|right|best|final|答|选|正|정답|답|resp|risp|r[ée]p|antwo|opci|opç|odpow|cevap|đáp|câu|jawab|ответ|الإ|الج|उत्तर",
     re.I,
 )
 _LEAD = re.compile(

@@ -1,8 +1,8 @@
 """A process that imports slow libraries once and forks workers on demand; its own program, started by `_pool`.
 
-It listens on one socket: "F" with a file descriptor asks for a worker on that descriptor (answer: its pid), "K<pid>" ends a
-worker. When the parent goes away the socket closes, and all workers are killed. Workers answer JSON requests
-``{"handler": "module:function", "payload": ...}`` with ``{"ok": ...}`` or ``{"error": text}``, each with a 4-byte length.
+It listens on one socket: "F" with a file descriptor asks for a worker on it (answer: its pid), "K<pid>" ends a worker.
+When the parent goes away the socket closes, and all workers are killed. Workers answer JSON requests
+``{"handler": "module:function", "payload": ...}`` with ``{"ok": ...}`` or ``{"error": text}``, behind a 4-byte length.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any, Final, Protocol, runtime_checkable
 
 from evr_core.schema import Sample
-
 from evr_rewards._pool import Task, WorkerPool
 from evr_rewards.records import found_in_record
 from evr_rewards.result import Grade, Outcome, RewardResult, RewardWeights, failure
@@ -76,7 +75,7 @@ _DEFAULT: Final = BatchOptions()
 def score_records(records: Sequence[Mapping[str, Any]], options: BatchOptions = _DEFAULT) -> list[RewardResult]:
     """Score records in order. A record that cannot be scored gets the outcome error or timeout and says why.
 
-    No process is started unless a record needs one (math that is not plainly equal, code); those stay for later batches.
+    No process is started unless a record needs one (math that is not plainly equal, code); those then stay.
     """
     batch = _Batch(options, time.monotonic(), [None] * len(records))
     quick: list[tuple[int, Found]] = []

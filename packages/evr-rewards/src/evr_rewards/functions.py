@@ -43,7 +43,7 @@ def load_reward_function(spec: str | Path | None = None, **kwargs: Any) -> Rewar
     """The reward function that ``spec`` names.
 
     Args:
-        spec: None for the built-in routing, else ``path/to/file.py:function`` (default name ``main``). The function takes
+        spec: None for the built-in routing, else ``path/to/file.py:function`` (default ``main``). The function takes
             one record or a list of them, sync or async; kwargs are passed on.
         **kwargs: For the built-in: ``accuracy_weight``, ``format_weight``, ``require_thinking``, ``timeout_s``,
             ``batch_timeout_s``, ``workers``, ``scorers``, ``judge`` (a dict with ``base_url``, ``model`` and other

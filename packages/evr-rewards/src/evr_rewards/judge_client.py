@@ -168,7 +168,7 @@ class ChatClient:
             if self.budget is not None and self.usage.cost >= self.budget:
                 raise JudgeError(f"judge budget of {self.budget} is used up ({self.usage.cost:.4f})")
             self._count(requests=1, retries=int(attempt > 0))
-            wait_s = min(_MAX_WAIT_S, 0.5 * 2**attempt) * random.uniform(0.5, 1)  # noqa: S311 - spreads retries
+            wait_s = min(_MAX_WAIT_S, 0.5 * 2**attempt) * random.uniform(0.5, 1)
             try:
                 response = self._http.post(f"{self.base_url.rstrip('/')}/chat/completions", json=body)
             except httpx.TransportError as error:

@@ -14,7 +14,8 @@ from evr_rewards.result import Outcome, RewardResult, RewardWeights
 from evr_rewards.scoring import DEFAULT_WEIGHTS, Found, find, score
 
 _OWN: Final = frozenset(
-    {"response", "response_length", "ground_truth", "answer", "solution", "problem_type", "data_type", "options", "prompt",
+    {"response", "response_length", "ground_truth", "answer", "solution", "problem_type", "data_type",
+     "options", "prompt",
      "problem", "question", "problem_id", "data_source", "truncated", "scorer"}
 )  # fmt: skip
 _KINDS: Final = {str(kind): kind for kind in ProblemType}
@@ -73,7 +74,7 @@ def score_record(
     """Score one record with the scorer of its ``problem_type``.
 
     Args:
-        record: ``response``, ``ground_truth`` and ``problem_type``; ``options``, ``truncated`` and others when there are any.
+        record: ``response``, ``ground_truth`` and ``problem_type``; ``options``, ``truncated`` and others if any.
         weights: Shares of accuracy and format.
         require_thinking: The format reward asks for a thinking block too.
         scorers: Scorers by canonical problem type that replace the registered ones (for example a judge).

@@ -1,4 +1,4 @@
-"""Scorers by problem type: built-in ones, registered ones, and entry points of other packages. All load on first use."""
+"""Scorers by problem type: built-in ones, registered ones, and entry points of other packages. Loaded on first use."""
 
 from __future__ import annotations
 

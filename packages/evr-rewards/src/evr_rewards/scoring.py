@@ -1,4 +1,4 @@
-"""`score`: one response against one sample. The two halves (find, grade) are apart so that a batch can grade elsewhere."""
+"""`score`: one response against one sample, in two halves (find, grade) so that a batch can grade elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from evr_core.schema import Sample
-
 from evr_rewards.extraction import Extraction, Source
 from evr_rewards.registry import Scorer, get_scorer
 from evr_rewards.result import Grade, JudgeError, Outcome, RewardResult, RewardWeights, TruthError, failure, outcome_of
@@ -99,7 +98,7 @@ def find(
 
 
 def format_reward(response: str, extraction: Extraction, *, require_thinking: bool = False) -> float:
-    """1 answer tag with content of the right kind, 0.5 tag with other content, 0 no tag (or no closed thinking block)."""
+    """1 answer tag with content of the right kind, 0.5 tag with other content, 0 no tag (or no thinking block)."""
     if not extraction.tagged or (require_thinking and "</think" not in response.lower()):
         return 0.0
     return 1.0 if extraction.value is not None and extraction.source is Source.TAG else 0.5

@@ -35,9 +35,9 @@ class UserReward:
         kwargs: Passed on with every call.
         takes_batch: It wants all records at once.
         timeout_s: Limit per record; for a batch function, for the whole batch.
-        workers: 0 calls it in this process: async ones run together, others one after the other in a thread, which is left
-            behind when it does not end. From 1 on it runs in that many processes, which are killed when they do not end;
-            records and kwargs must then be JSON values.
+        workers: 0 calls it in this process: async ones run together, others one after the other in a thread, which is
+            left behind when it does not end. From 1 on it runs in that many processes, which are killed when they do
+            not end; records and kwargs must then be JSON values.
     """
 
     spec: str

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from evr_rewards._sandbox import Limits, run_python
 
-# Runs each test in a process of its own and says which passed. A test passes when it reaches the line that tells the secret
-# word: leaving early (sys.exit, os._exit) is no pass.
+# Runs each test in a process of its own and says which passed. A test passes when it reaches the line that tells the
+# secret word: leaving early (sys.exit, os._exit) is no pass.
 _HARNESS: Final = """
 import json, os, select, signal, time
 TESTS, CODE, WORD, LIMIT, END = json.loads(open(0).read())
@@ -55,8 +55,8 @@ def run_tests(payload: dict[str, Any]) -> dict[str, Any]:
     """Run ``payload["code"]`` against ``payload["tests"]``.
 
     Args:
-        payload: ``code``; ``tests``: either ``{"stdin": ..., "stdout": ...}`` or ``{"check": code}`` each; ``time_s`` for one
-            test and ``total_s`` for all.
+        payload: ``code``; ``tests``, each ``{"stdin": ..., "stdout": ...}`` or ``{"check": code}``; ``time_s``
+            for one test and ``total_s`` for all.
 
     Returns:
         ``passed``: one truth value per test; ``timed_out``: some test did not end in time.

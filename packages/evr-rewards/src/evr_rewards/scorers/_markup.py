@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Final
 
-_VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_VOID: Final = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
+)
 _MAX_NODES: Final = 5000
 _MAX_DEPTH: Final = 200
 _SPACE: Final = re.compile(r"\s+")

@@ -11,7 +11,23 @@ from math_verify import parse, verify
 # Its own time-outs need signals of the main thread and are off; the notices about that say nothing new.
 logging.getLogger("math_verify").setLevel(logging.CRITICAL)
 
-_SIGNS: Final = {"√": r"\sqrt ", "π": r"\pi ", "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "×": r"\times ", "·": r"\cdot ", "÷": "/", "−": "-", "°": r"^\circ ", "∪": r"\cup ", "∩": r"\cap ", "²": "^2", "³": "^3", "½": r"\frac12 "}  # fmt: skip
+_SIGNS: Final = {
+    "√": r"\sqrt ",
+    "π": r"\pi ",
+    "∞": r"\infty ",
+    "≤": r"\le ",
+    "≥": r"\ge ",
+    "×": r"\times ",
+    "·": r"\cdot ",
+    "÷": "/",
+    "−": "-",
+    "°": r"^\circ ",
+    "∪": r"\cup ",
+    "∩": r"\cap ",
+    "²": "^2",
+    "³": "^3",
+    "½": r"\frac12 ",
+}
 _SQRT: Final = re.compile(r"(?<!\\)\bsqrt\s*\(([^()]+)\)")
 _PLAIN_NAMES: Final = re.compile(r"(?<!\\)\b(pi|sin|cos|tan|log|ln|exp|infinity|inf)\b")
 

@@ -21,13 +21,19 @@ class Number:
     percent: bool = False
 
 
-_MANTISSA = r"\d{1,3}(?:\.\d{3})+,\d+|(?:\d{1,3}(?:,\d{2,3})*,\d{3}|\d{1,3}(?:['’ \u00a0\u202f]\d{3})+|\d+)(?:[.]\d+|,\d{1,2}(?![\d,])|,\d{4,}(?![\d,]))?|\.\d+"
+_MANTISSA = (
+    r"\d{1,3}(?:\.\d{3})+,\d+"
+    r"|(?:\d{1,3}(?:,\d{2,3})*,\d{3}|\d{1,3}(?:['’ \u00a0\u202f]\d{3})+|\d+)(?:[.]\d+|,\d{1,2}(?![\d,])"
+    r"|,\d{4,}(?![\d,]))?"
+    r"|\.\d+"
+)
 _SIGN = r"(?:(?<![\w.)\]])[-+]\s*|(?:minus|negative)\s+)?"
 _TOKEN: Final = re.compile(
     rf"""(?<![\w.])(?P<sign>{_SIGN})[$€£¥]?\s*(?:
       (?P<mixed>\d+)\s+(?P<mn>\d+)\s*[/⁄]\s*(?P<md>\d+)(?![\d./])
     | (?P<n>{_MANTISSA})\s*[/⁄]\s*(?P<d>{_MANTISSA})(?![\d/])
-    | (?P<m>{_MANTISSA})(?:[eE](?P<e>[-+]?\d{{1,4}})(?!\w)|\s*(?:[x×*·]|\\times|\\cdot)\s*10\s*(?:\^|\*\*)\s*\{{?\s*(?P<p>[-+]?\d{{1,4}})\s*\}}?)?
+    | (?P<m>{_MANTISSA})(?:[eE](?P<e>[-+]?\d{{1,4}})(?!\w)
+        |\s*(?:[x×*·]|\\times|\\cdot)\s*10\s*(?:\^|\*\*)\s*\{{?\s*(?P<p>[-+]?\d{{1,4}})\s*\}}?)?
     )(?P<power>\s*(?:\^|\*\*)\s*\{{?\s*(?P<exp>[-+]?\d{{1,3}})\s*\}}?)?
     (?P<unit>\s*(?:%|percent\b|per\s*cent\b|％|万|亿|千|thousand\b|million\b|billion\b|trillion\b|k\b|dozen\b|hundred\b))?""",
     re.X | re.I,
@@ -40,11 +46,13 @@ _SCALE: Final = {
     "dozen": 12.0, "hundred": 100.0,
 }  # fmt: skip
 _ORDINAL_WORDS: Final = re.compile(
-    r"\b(?:one|two) (?:of|by one|another|the)\b|\bno one\b|\bany ?one\b|\bsome ?one\b|\b(?:the|this|that|which|each|every|first|last|second|another|other|only) one\b|\bone's\b",
+    r"\b(?:one|two) (?:of|by one|another|the)\b|\bno one\b|\bany ?one\b|\bsome ?one\b|\b(?:the|this|that|which"
+    r"|each|every|first|last|second|another|other|only) one\b|\bone's\b",
     re.I,
 )
 _APPROX: Final = re.compile(
-    r"[\s~≈≃:=\"'“(\[]*(?:(?:about|around|approximately|roughly|nearly|almost|exactly|only|just|a total of|total of|equal to|约|大约|大概|共|一共)(?![a-z])\s*)*[\s~≈$]*",
+    r"[\s~≈≃:=\"'“(\[]*(?:(?:about|around|approximately|roughly|nearly|almost|exactly|only|just|a total of"
+    r"|total of|equal to|约|大约|大概|共|一共)(?![a-z])\s*)*[\s~≈$]*",
     re.I,
 )
 _RESULT: Final = re.compile(r"[=≈]\s*([^=≈]+)$")

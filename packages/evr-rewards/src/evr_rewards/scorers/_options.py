@@ -54,6 +54,7 @@ def parse_options(options: tuple[str, ...]) -> Options:
     return _build([spreadsheet_label(index) for index in range(len(options))], options)
 
 
+@lru_cache(maxsize=4096)
 def options_from_problem(problem: str) -> tuple[str, ...]:
     """Options listed in the question's text, one "A. text" per line, else nothing."""
     listed = _LISTED.findall(problem)

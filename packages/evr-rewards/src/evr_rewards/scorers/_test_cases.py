@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from evr_core.schema import Sample
-
 from evr_rewards.result import TruthError
 
 _FIELDS: Final = ("tests", "test_cases", "test_list", "unit_tests", "input_output", "test")

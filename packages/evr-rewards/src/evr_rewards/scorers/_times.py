@@ -14,14 +14,17 @@ Interval = tuple[float, float]
 
 _UNIT: Final = r"(?:seconds?|secs?|s|秒)(?![a-z])"
 _CLOCK: Final = r"(?:\d{1,2}:)?\d{1,3}:\d{2}(?:[.,]\d{1,6})?"
-_WORDY: Final = rf"(?:\d+\s*(?:hours?|hrs?|h|小时)\s*)?\d+\s*(?:minutes?|mins?|m|分钟?)(?![a-z])(?:\s*(?:and\s*)?\d+(?:\.\d+)?\s*{_UNIT})?"
+_HOURS: Final = r"\d+\s*(?:hours?|hrs?|h|小时)\s*"
+_MINUTES: Final = r"\d+\s*(?:minutes?|mins?|m|分钟?)(?![a-z])"
+_WORDY: Final = rf"(?:{_HOURS})?{_MINUTES}(?:\s*(?:and\s*)?\d+(?:\.\d+)?\s*{_UNIT})?"
 _PLAIN: Final = rf"-?\d+(?:\.\d+)?(?:\s*{_UNIT})?"
 _TIME: Final = rf"(?:{_CLOCK}|{_WORDY}|{_PLAIN})"
 _LABEL: Final = (
     r"(?:t\s*=\s*)?(?:the\s+)?(?:time(?:stamp)?\s+)?(?:about\s+|around\s+|approximately\s+|second\s+|frame\s+at\s+)?"
 )
 _RANGE: Final = re.compile(
-    rf"(?<![\d.:])({_TIME})[)\]]?\s*(?:-{{1,3}}>?|–|—|~|→|to|until|till|through|and|up to|到|至)\s*[(\[]?{_LABEL}({_TIME})(?![\d:])",
+    rf"(?<![\d.:])({_TIME})[)\]]?\s*(?:-{{1,3}}>?|–|—|~|→|to|until|till|through|and|up to|到"
+    rf"|至)\s*[(\[]?{_LABEL}({_TIME})(?![\d:])",
     re.I,
 )
 _PAIR: Final = re.compile(rf"({_TIME})\s*[,;\s]\s*({_TIME})", re.I)

@@ -20,7 +20,8 @@ _FALSE: Final = "no|nope|false|incorrect|negative|不是|否|不对|错误?|不�
 _SHORT: Final = {"y": True, "n": False, "t": True, "f": False, "1": True, "0": False, "right": True, "wrong": False}
 _LEAD: Final = re.compile(rf"[\W_]*(?:(?P<false>{_FALSE})|(?P<true>{_TRUE}))(?![a-zà-ÿ])", re.I)
 _WORDS: Final = re.compile(
-    r"(?P<negated>\b(?:not|isn't|isn’t|never)\s+(?:a\s+|at all\s+)?)?\b(?:(?P<true>yes|true|correct)|(?P<false>no|false|incorrect))\b(?!\s+one\b)",
+    r"(?P<negated>\b(?:not|isn't|isn’t|never)\s+(?:a\s+|at all\s+)?)?\b(?:(?P<true>yes|true|correct)"
+    r"|(?P<false>no|false|incorrect))\b(?!\s+one\b)",
     re.I,
 )
 _BOTH: Final = re.compile(r"\s*(?:/|\bor\b|\band\b|或|或者|和|,)\s*", re.I)

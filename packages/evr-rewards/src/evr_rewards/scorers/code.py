@@ -1,4 +1,4 @@
-"""Code: the share of the given tests that pass in a sandbox; similarity to a reference only where there are no tests."""
+"""Code: the share of the given tests that pass in a sandbox; similarity to a reference where there are none."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import tokenize
 from dataclasses import dataclass
 from typing import Any, Final
 
-from evr_core.schema import Sample
 from rapidfuzz.distance import Indel
 
+from evr_core.schema import Sample
 from evr_rewards._pool import Task, WorkerPool, shared_pool
 from evr_rewards.extraction import Extraction, Form, extract
 from evr_rewards.result import Grade, TruthError

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from evr_core.schema import Sample
 from rapidfuzz.distance import Indel, LCSseq
 
+from evr_core.schema import Sample
 from evr_rewards.extraction import Extraction, Form, extract
 from evr_rewards.result import Grade, TruthError
 from evr_rewards.scorers._markup import Node, flatten, parse_markup
@@ -25,8 +25,8 @@ _SHARES: Final = {"structure": 0.5, "attributes": 0.3, "text": 0.2}
 def similarity(found: Node, truth: Node) -> dict[str, float]:
     """Structure, attributes and text, each in [0, 1]; 1 for equal trees. What neither document has is left out.
 
-    Structure: normalised edit similarity of the (depth, element) sequences. Attributes: F1 of (element, attribute, value),
-    half of the credit for the right attribute with another value. Text: F1 of the longest common word sequence.
+    Structure: normalised edit similarity of the (depth, element) sequences. Attributes: F1 of (element, attribute,
+    value), half of the credit for the right attribute with another value. Text: F1 of the longest common word sequence.
     """
     ours, theirs = flatten(found), flatten(truth)
     parts = {"structure": Indel.normalized_similarity([(d, n.name) for d, n in ours], [(d, n.name) for d, n in theirs])}
@@ -60,7 +60,7 @@ class _Markup:
         self.kind, self.document, self.xml = kind, document, xml
 
     def read(self, text: str, form: Form) -> str | None:
-        """The document in a passage: the last whole one, else a fenced block or all of a tag's content with elements."""
+        """The document in a passage: the last whole one, else a fenced block or a tag's content with elements."""
         text = text[:_MAX_LENGTH]
         if form is Form.STATEMENT:
             return None

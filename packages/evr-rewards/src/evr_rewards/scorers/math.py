@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 from evr_core.schema import Sample
-
 from evr_rewards._passages import last_boxed
 from evr_rewards._pool import Task, WorkerPool, shared_pool
 from evr_rewards.extraction import Extraction, Form, extract

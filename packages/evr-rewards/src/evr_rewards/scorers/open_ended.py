@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from rapidfuzz.distance import LCSseq
@@ -24,9 +25,7 @@ def rouge_f1(candidate: Sequence[str], reference: Sequence[str]) -> dict[str, fl
     """
     scores = {"rouge1": _overlap_f1(Counter(candidate), Counter(reference))}
     if len(reference) > 1:
-        scores["rouge2"] = _overlap_f1(
-            Counter(zip(candidate, candidate[1:], strict=False)), Counter(zip(reference, reference[1:], strict=False))
-        )
+        scores["rouge2"] = _overlap_f1(Counter(pairwise(candidate)), Counter(pairwise(reference)))
     scores["rougeL"] = _f1(LCSseq.similarity(candidate, reference), len(candidate), len(reference))
     return scores
 

@@ -6,7 +6,6 @@ import re
 from typing import Any, Final
 
 from evr_core.schema import Sample
-
 from evr_rewards._plain import plain
 from evr_rewards.extraction import AMBIGUOUS, Ambiguous, Extraction, Form, extract
 from evr_rewards.result import Grade, TruthError
@@ -22,7 +21,8 @@ _TIE: Final = re.compile(
     r"\b(?:tie|tied|draw|equally (?:good|bad)|no (?:clear )?(?:preference|winner))\b|平局|一样好", re.I
 )
 _BETTER: Final = re.compile(
-    r"\s*\)?\s*(?:is|was|seems|looks|performs)\s+(?:\w+\s+)?(?:better|best|superior|preferred|preferable|more\s+\w+|stronger|the winner)|\s*(?:wins\b|>|is the better)",
+    r"\s*\)?\s*(?:is|was|seems|looks|performs)\s+(?:\w+\s+)?(?:better|best|superior|preferred|preferable"
+    r"|more\s+\w+|stronger|the winner)|\s*(?:wins\b|>|is the better)",
     re.I,
 )
 _WORSE: Final = re.compile(
@@ -56,7 +56,8 @@ def read_preference(text: str, form: Form) -> str | Ambiguous | None:
 
 
 def _saying(text: str, match: re.Match[str]) -> tuple[str, bool | None] | None:
-    """Which response a mention names and whether it is called better (None: just named); the loser counts for the other."""
+    """Which response a mention names and whether it is called better (None: only named); a loser is the other's win."""
+    ""
     word = next(group for group in match.groups() if group).casefold()
     name = "1" if word in ("1", "a", "one", "first", "一") else "2"
     if _THAN.search(text[: match.start()]):

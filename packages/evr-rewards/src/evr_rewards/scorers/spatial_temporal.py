@@ -41,7 +41,8 @@ class SpatialTemporalGrounding:
         truth = read_tube(sample.answer, Form.VALUE)
         if truth is None:
             raise TruthError(
-                f'answer {sample.answer[:80]!r} holds no time; expected {{"time": [s, e], "boxes": {{"3": [x1, y1, x2, y2]}}}}'
+                f"answer {sample.answer[:80]!r} holds no time; "
+                'expected {"time": [s, e], "boxes": {"3": [x1, y1, x2, y2]}}'
             )
         time_iou = temporal_iou(value.intervals, truth.intervals)
         if not truth.boxes:

@@ -34,6 +34,7 @@ class Tracking:
         truth = read_track(sample.answer, Form.VALUE)
         if truth is None:
             raise TruthError(
-                f'answer {sample.answer[:80]!r} holds no boxes by second; expected {{"boxes": {{"0": [x1, y1, x2, y2]}}}}'
+                f"answer {sample.answer[:80]!r} holds no boxes by second; "
+                'expected {"boxes": {"0": [x1, y1, x2, y2]}}'
             )
         return Grade(track_iou(value, truth), {"seconds": len(value)})
