@@ -20,6 +20,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.vllm
+@pytest.mark.timeout(600)
 def test_vllm_gives_the_same_rows_as_transformers(tmp_path: Path) -> None:
     model_path = tiny_model(tmp_path / "model")
     make_media(tmp_path)
@@ -36,7 +37,7 @@ def test_vllm_gives_the_same_rows_as_transformers(tmp_path: Path) -> None:
     script.write_text(RUN)
     done = subprocess.run(
         [sys.executable, str(script), config.model_dump_json()],
-        timeout=280,
+        timeout=560,
         capture_output=True,
         text=True,
         check=False,
