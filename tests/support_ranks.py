@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 from collections.abc import Callable
@@ -18,18 +19,31 @@ from torch.distributed.tensor import DTensor
 
 from evr_trainer.policy.model import load_model, shard_model
 
-Rank = Callable[..., None]
+# Imported once, in the process that all ranks are forked from; on a small machine imports take longer than the tests.
+PRELOAD = (
+    "torch.distributed.fsdp",
+    "transformers.models.qwen3_vl.modeling_qwen3_vl",
+    "transformers.models.qwen3_vl.processing_qwen3_vl",
+    "transformers.models.qwen3_vl.video_processing_qwen3_vl",
+    "evr_trainer.checkpoint",
+    "evr_trainer.policy.policy",
+)
 
 
-def run_ranks(target: Rank, world_size: int, folder: Path, *args: Any, timeout_s: float = 200.0) -> None:
+def run_ranks(target: Callable[..., None], world_size: int, folder: Path, *args: Any, timeout_s: float = 200.0) -> None:
     """``target(rank, *args)`` on every rank inside a process group.
 
     Raises:
         TimeoutError: Some rank was not done in time; all are killed.
         ProcessRaisedException: From torch, with the traceback of the rank that failed.
     """
+    multiprocessing.set_forkserver_preload(list(PRELOAD))
     context = mp.start_processes(
-        _enter, (target, world_size, str(folder / "rendezvous"), args), world_size, join=False, start_method="spawn"
+        _enter,
+        (target, world_size, str(folder / "rendezvous"), args),
+        world_size,
+        join=False,
+        start_method="forkserver",
     )
     assert context is not None
     deadline = time.monotonic() + timeout_s
@@ -42,7 +56,7 @@ def run_ranks(target: Rank, world_size: int, folder: Path, *args: Any, timeout_s
             process.kill()
 
 
-def _enter(rank: int, target: Rank, world_size: int, rendezvous: str, args: tuple[Any, ...]) -> None:
+def _enter(rank: int, target: Callable[..., None], world_size: int, rendezvous: str, args: tuple[Any, ...]) -> None:
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group(
