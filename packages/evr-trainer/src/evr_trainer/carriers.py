@@ -29,6 +29,9 @@ from evr_video import EncodedPrompt
 
 __all__ = ["GroupBatch", "PromptBatch", "ResponseBatch", "RolloutBatch", "TrainBatch"]
 
+_PER_RESPONSE = ("response_lengths", "truncated")  # [G, n]
+_PER_TOKEN = ("response_ids", "rollout_log_probs", "advantages", "old_log_probs", "ref_log_probs")  # [G, n, R]
+
 
 @dataclass(frozen=True)
 class GroupBatch:
@@ -73,7 +76,9 @@ class GroupBatch:
         return type(self)(tuple(self.prompts[i] for i in groups), self.tensors[index])
 
     def chunk(self, num_chunks: int) -> list[Self]:
-        """``num_chunks`` batches of as nearly equal numbers of groups as possible, in order."""
+        """``num_chunks`` batches of as nearly equal numbers of groups as possible, in order; some may be empty."""
+        if num_chunks < 1:
+            raise ValueError(f"num_chunks is {num_chunks}; it must be at least 1")
         bounds = [len(self) * i // num_chunks for i in range(num_chunks + 1)]
         return [self.select(range(lo, hi)) for lo, hi in pairwise(bounds)]
 
@@ -94,8 +99,17 @@ class GroupBatch:
 
     @classmethod
     def concat(cls, batches: Iterable[Self]) -> Self:
-        """All groups of the batches in order; tensors are padded with zeros to the longest last dimension."""
+        """All groups of the batches in order; tensors are padded with zeros to the longest last dimension.
+
+        Raises:
+            ValueError: When there are no batches, or they hold different tensors.
+        """
         parts = list(batches)
+        if not parts:
+            raise ValueError("there are no batches to concatenate; even an empty batch says which tensors it holds")
+        odd = sorted(set().union(*(set(part.names) ^ set(parts[0].names) for part in parts)))
+        if odd:
+            raise ValueError(f"the batches hold different tensors: {odd} are in some and not in others")
         joined = {name: _pad_concat([part[name] for part in parts]) for name in sorted(parts[0].names)}
         prompts = tuple(prompt for part in parts for prompt in part.prompts)
         return cls(prompts, TensorDict(joined, [len(prompts)]))
@@ -110,14 +124,40 @@ class PromptBatch(GroupBatch):
     @classmethod
     def of(cls, prompts: Sequence[EncodedPrompt], seeds: Sequence[int]) -> PromptBatch:
         """From prompts and their rollout seeds (0 <= seed < 2**63)."""
+        if len(prompts) != len(seeds):
+            raise ValueError(f"{len(prompts)} prompts but {len(seeds)} seeds; give one seed a prompt")
         return cls(tuple(prompts), TensorDict({"seeds": torch.tensor(list(seeds), dtype=torch.int64)}, [len(prompts)]))
 
 
 @dataclass(frozen=True)
 class ResponseBatch(GroupBatch):
-    """Prompts with responses: ``response_ids`` int64 [G, n, R], ``response_lengths`` int64 [G, n]."""
+    """Prompts with responses: ``response_ids`` int64 [G, n, R], ``response_lengths`` int64 [G, n].
+
+    Raises:
+        ValueError: Also when a tensor has another shape than its field says, or a length is not within [0, R].
+    """
 
     required: ClassVar[tuple[str, ...]] = ("response_ids", "response_lengths")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self["response_ids"].ndim != 3:
+            raise ValueError(f"response_ids has shape {list(self['response_ids'].shape)}; it must be [G, n, R]")
+        groups, n, longest = self["response_ids"].shape
+        shapes: dict[str, tuple[int, ...]] = {
+            **dict.fromkeys(_PER_RESPONSE, (groups, n)),
+            **dict.fromkeys(_PER_TOKEN, (groups, n, longest)),
+        }
+        for name, shape in shapes.items():
+            if self.has(name) and tuple(self[name].shape) != shape:
+                raise ValueError(
+                    f"{name} has shape {list(self[name].shape)}; beside response_ids it must be {list(shape)}"
+                )
+        lengths = self["response_lengths"]
+        if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest:
+            raise ValueError(
+                f"response_lengths run from {int(lengths.min())} to {int(lengths.max())}; allowed are 0 to {longest}"
+            )
 
     @property
     def num_responses(self) -> int:
@@ -146,8 +186,17 @@ class RolloutBatch(ResponseBatch):
 
     @classmethod
     def of(cls, prompts: Sequence[EncodedPrompt], responses: Sequence[Sequence[Response]], *, n: int) -> RolloutBatch:
-        """From the engine's answers, ``responses[g][i]`` being response i of n of prompt g."""
+        """From the engine's answers, ``responses[g][i]`` being response i of n of prompt g.
+
+        Raises:
+            ValueError: When a prompt has no answers, or another number than ``n``.
+        """
         groups = len(prompts)
+        if len(responses) != groups:
+            raise ValueError(f"{groups} prompts but {len(responses)} groups of responses")
+        for prompt, group in zip(prompts, responses, strict=True):
+            if len(group) != n:
+                raise ValueError(f"prompt {prompt.sample_id} has {len(group)} responses; it must have n={n}")
         longest = max((len(r.token_ids) for group in responses for r in group), default=0)
         ids = torch.zeros(groups, n, longest, dtype=torch.int64)
         log_probs = torch.zeros(groups, n, longest)
