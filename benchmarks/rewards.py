@@ -1,9 +1,9 @@
 """Throughput of evr-rewards; the last line is JSON.
 
-mc_per_s, rouge_per_s: scores per second of CPU time on one core, multiple choice (a response of 60 words with thinking) and
-open-ended (15 words against 15). batch_5120_s: seconds for 5,120 mixed records of which 1 % are mathematics that never ends,
-with a time-out of 10 s for a record and the same for the batch; batch_timeouts and batch_errors count those outcomes
-(1 % is 51).
+mc_per_s, rouge_per_s: scores per second of CPU time on one core, for multiple choice (a response of 60 words with
+thinking) and open-ended (15 words against 15). batch_5120_s: seconds for 5,120 mixed records of which 1 % are
+mathematics that never ends, with a time-out of 10 s for a record and for the batch; batch_timeouts (1 % is 51) and
+batch_errors count those outcomes.
 """
 
 from __future__ import annotations

@@ -43,7 +43,10 @@ BOMBS = {
     "output": "import sys\nwhile True: sys.stdout.write('x' * 10 ** 6)",
     "huge compile": "x = " + "-" * 90_000 + "1",
     "huge number": "x = 10 ** 10 ** 10",
-    "deaf": "import signal, time\nfor s in range(1, 65):\n    try: signal.signal(s, signal.SIG_IGN)\n    except Exception: pass\nwhile True: time.sleep(1)",
+    "deaf": (
+        "import signal, time\nfor s in range(1, 65):\n    try: signal.signal(s, signal.SIG_IGN)\n"
+        "    except Exception: pass\nwhile True: time.sleep(1)"
+    ),
     "kills its parents": "import os, signal\nos.kill(os.getppid(), 9)\nos.killpg(0, 9)",
 }
 
@@ -57,7 +60,10 @@ def test_bomb(name):
 
 
 def test_runaway_child_is_ended():
-    code = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.execvp('sleep', ['sleep', '98.7654'])\n    os._exit(0)\ntime.sleep(0.3)\nprint('ok')"
+    code = (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        "        os.execvp('sleep', ['sleep', '98.7654'])\n    os._exit(0)\ntime.sleep(0.3)\nprint('ok')"
+    )
     assert run(code, [{"stdin": "", "stdout": "ok"}])["passed"] == [True]
     time.sleep(0.3)
     assert marked("98.7654") == []

@@ -45,7 +45,7 @@ def test_built_in_options():
     assert reward([RECORD])[0]["overall"] == pytest.approx(0.7)
     with pytest.raises(ValueError, match="sum to 1"):
         load_reward_function(None, accuracy_weight=0.9, format_weight=0.3)
-    with pytest.raises(ValueError, match="allowed: .*timeout_s"):
+    with pytest.raises(ValueError, match=r"allowed: .*timeout_s"):
         load_reward_function(None, time_out=3)
 
 
@@ -139,11 +139,12 @@ def test_missing_file_and_function(tmp_path):
     with pytest.raises(ValueError, match="no Python file"):
         load_reward_function(tmp_path / "none.py")
     path = write(tmp_path, "def score(record): return 1.0")
-    with pytest.raises(ValueError, match="no function 'main'.*it has score"):
+    with pytest.raises(ValueError, match=r"no function 'main'.*it has score"):
         load_reward_function(path)
+    (tmp_path / "none").mkdir()
+    nothing = write(tmp_path / "none", "def other(): pass")
     with pytest.raises(ValueError, match="takes no argument"):
-        (tmp_path / "none").mkdir()
-        load_reward_function(write(tmp_path / "none", "def other(): pass") + ":other")
+        load_reward_function(f"{nothing}:other")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_every_type_of_the_schema_has_a_scorer():
 
 
 def test_unknown_type_lists_known_and_nearest():
-    with pytest.raises(ValueError, match="did you mean 'temporal grounding'.*Known types: boolean, code"):
+    with pytest.raises(ValueError, match=r"did you mean 'temporal grounding'.*Known types: boolean, code"):
         get_scorer("temporal groundin")
 
 

@@ -12,7 +12,8 @@ import evr_core.schema
 started = time.process_time()
 import evr_rewards
 took = time.process_time() - started
-evr_rewards.load_reward_function()([{"response": "<answer>B</answer>", "ground_truth": "B", "problem_type": "multiple choice"}])
+record = {"response": "<answer>B</answer>", "ground_truth": "B", "problem_type": "multiple choice"}
+evr_rewards.load_reward_function()([record])
 heavy = ["torch", "ray", "vllm", "transformers", "math_verify", "sympy", "rouge_score", "jiwer", "httpx"]
 print(json.dumps({"took": took, "heavy": [name for name in heavy if name in sys.modules]}))
 """

@@ -1,7 +1,8 @@
 """Run tasks in processes that can be killed, cheaply: one start-up per program, a fork of milliseconds per lost worker.
 
-Time-outs work from any thread, which signal-based ones do not. A task that runs longer than a slice is set aside
-(lowest priority, it keeps its worker), so that a few hanging tasks do not hold up the others; it still has its time.
+Time-outs work from any thread, which signal-based ones do not. A task that uses more than a slice of processor time is
+set aside: it keeps its worker, but while others wait for their turn it runs only when the processor is idle. So a few
+hanging tasks do not hold up the rest, and still have their time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from evr_rewards._zygote import receive, send
 
 _MAX_WORKERS: Final = 128
 _SLICE_S: Final = 0.05
+_WAIT_S: Final = 1.0
 _START_TIMEOUT_S: Final = 120.0
 
 
@@ -52,7 +54,13 @@ class _Running:
     index: int
     worker: _Worker
     started: float
+    cpu_started: float
     aside: bool = False
+
+    def is_long(self, now: float) -> bool:
+        """Whether the task has used a slice of processor time (waiting for a busy machine does not count), or waits."""
+        took = now - self.started
+        return took > _SLICE_S and (took > _WAIT_S or _cpu_s(self.worker) - self.cpu_started > _SLICE_S)
 
 
 class WorkerPool:
@@ -187,24 +195,33 @@ class _Run:
     lanes: int
     answers: list[Any] = field(default_factory=list)
     running: dict[int, _Running] = field(default_factory=dict)
+    waiting: deque[int] = field(default_factory=deque)
 
     def finish(self) -> list[Any]:
         self.answers = [None] * len(self.tasks)
-        waiting = deque(range(len(self.tasks)))
+        self.waiting.extend(range(len(self.tasks)))
         with selectors.DefaultSelector() as selector:
             try:
-                while waiting or self.running:
+                while self.waiting or self.running:
                     if self.deadline is not None and time.monotonic() >= self.deadline:
                         break
-                    while waiting and self._free_lane():
-                        self._begin(waiting.popleft(), selector)
+                    while self.waiting and self._free_lane():
+                        self._begin(self.waiting.popleft(), selector)
+                        if not self.waiting:
+                            self._resume()
                     self._collect(selector)
             finally:
                 for item in list(self.running.values()):
                     self._drop(item, selector, TimeoutError("not done when the time of the batch was over"))
-        for index in waiting:
+        for index in self.waiting:
             self.answers[index] = TimeoutError("not started when the time of the batch was over")
         return self.answers
+
+    def _resume(self) -> None:
+        """Nobody waits any more: the tasks set aside get their share of the processor back."""
+        for item in self.running.values():
+            if item.aside:
+                _schedule(item.worker, os.SCHED_OTHER)
 
     def _free_lane(self) -> bool:
         active = sum(not item.aside for item in self.running.values())
@@ -214,12 +231,13 @@ class _Run:
         task = self.tasks[index]
         for _ in range(2):  # an idle worker may have died meanwhile
             worker = self.pool.take()
+            cpu_s = _cpu_s(worker)
             try:
                 send(worker.channel, {"handler": task.handler, "payload": task.payload})
             except OSError:
                 worker.channel.close()
                 continue
-            item = _Running(index, worker, time.monotonic())
+            item = _Running(index, worker, time.monotonic(), cpu_s)
             self.running[worker.channel.fileno()] = item
             selector.register(worker.channel, selectors.EVENT_READ, item)
             return
@@ -238,18 +256,16 @@ class _Run:
             self._forget(item, selector)
             self.answers[item.index] = reply["ok"] if "ok" in reply else RuntimeError(reply["error"])
             if item.aside:
-                self.pool.end(item.worker)  # its priority stays low
-            else:
-                self.pool.give(item.worker)
+                _schedule(item.worker, os.SCHED_OTHER)
+            self.pool.give(item.worker)
         now = time.monotonic()
         for item in list(self.running.values()):
             timeout_s = self.tasks[item.index].timeout_s or self.timeout_s
             if now - item.started > timeout_s:
                 self._drop(item, selector, TimeoutError(f"no result after {timeout_s:g} s"))
-            elif not item.aside and now - item.started > _SLICE_S:
+            elif not item.aside and item.is_long(now):
                 item.aside = True
-                with contextlib.suppress(OSError):
-                    os.setpriority(os.PRIO_PROCESS, item.worker.pid, 19)
+                _schedule(item.worker, os.SCHED_IDLE if self.waiting else os.SCHED_OTHER)
 
     def _forget(self, item: _Running, selector: selectors.BaseSelector) -> None:
         selector.unregister(item.worker.channel)
@@ -260,6 +276,21 @@ class _Run:
         self.answers[item.index] = error
         with contextlib.suppress(RuntimeError):
             self.pool.end(item.worker)
+
+
+def _cpu_s(worker: _Worker) -> float:
+    """Processor time that a worker has used, 0 when it is gone."""
+    try:
+        return time.clock_gettime(
+            (~worker.pid << 3) | 2
+        )  # CPUCLOCK_SCHED of another process, see clock_getcpuclockid(3)
+    except OSError:
+        return 0.0
+
+
+def _schedule(worker: _Worker, policy: int) -> None:
+    with contextlib.suppress(OSError):  # gone, or not allowed: then it runs as before
+        os.sched_setscheduler(worker.pid, policy, os.sched_param(0))
 
 
 _POOLS: dict[tuple[str, ...], WorkerPool] = {}

@@ -86,8 +86,6 @@ def _end(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
 
 
 def serve(control: socket.socket) -> None:
@@ -106,8 +104,7 @@ def serve(control: socket.socket) -> None:
             children.add(pid)
             control.sendall(struct.pack("!q", pid))
         elif (pid := int(data[1:])) in children:
-            _end(pid)
-            children.discard(pid)
+            _end(pid)  # a later round collects it: a low-priority process may take its time to die
             control.sendall(struct.pack("!q", pid))
         else:
             control.sendall(struct.pack("!q", 0))

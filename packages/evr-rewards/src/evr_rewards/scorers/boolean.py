@@ -16,7 +16,10 @@ from evr_rewards.scorers.choice import read_choice
 _TRUE: Final = (
     "yes|yeah|yep|true|correct|affirmative|是的?|对的?|正确|真|有|はい|네|예|sí|sim|oui|ja|да|верно|نعم|हाँ|हां"
 )
-_FALSE: Final = "no|nope|false|incorrect|negative|不是|否|不对|错误?|不正确|假|没有|不|いいえ|아니요|아니오|não|non|nein|нет|неверно|لا|नहीं"
+_FALSE: Final = (
+    "no|nope|false|incorrect|negative|不是|否|不对|错误?|不正确|假|没有|不|いいえ|아니요|아니오|não|non|nein"
+    "|нет|неверно|لا|नहीं"
+)
 _SHORT: Final = {"y": True, "n": False, "t": True, "f": False, "1": True, "0": False, "right": True, "wrong": False}
 _LEAD: Final = re.compile(rf"[\W_]*(?:(?P<false>{_FALSE})|(?P<true>{_TRUE}))(?![a-zà-ÿ])", re.I)
 _WORDS: Final = re.compile(
