@@ -57,24 +57,34 @@ class Finished:
 
 
 def run_python(program: str, stdin: str = "", limits: Limits = Limits()) -> Finished:  # noqa: B008 - frozen
-    """Run ``program`` with ``stdin`` and wait for its end or the time limit."""
+    """Run ``program`` with ``stdin`` and wait for its end or the time limit.
+
+    Raises:
+        RuntimeError: the sandbox could not be set up; says nothing about the program.
+    """
     _adopt_orphans()
     with contextlib.ExitStack() as files:
-        code, given, out, err = (files.enter_context(_memory_file(text)) for text in (program, stdin, "", ""))
+        texts = (program, stdin, "", "", "")
+        code, given, out, err, started = (files.enter_context(_memory_file(text)) for text in texts)
+        passed = {"program": code.fileno(), "started": started.fileno()}
         process = subprocess.Popen(
-            [sys.executable, "-I", str(_CHILD), json.dumps({"program": code.fileno(), **asdict(limits)})],
+            [sys.executable, "-I", str(_CHILD), json.dumps({**passed, **asdict(limits)})],
             stdin=given,
             stdout=out,
             stderr=err,
             cwd="/",
             env=_ENVIRONMENT,
             start_new_session=True,
-            pass_fds=[code.fileno()],
+            pass_fds=list(passed.values()),
         )
         try:
             timed_out = _wait(process, limits.time_s)
         finally:
             _kill(process)
+        if not _read(started, 1):
+            raise RuntimeError(
+                f"the sandbox did not start the program (status {process.returncode}): {_read(err, 4096)}"
+            )
         return Finished(_read(out, limits.file_bytes), _read(err, 4096), process.returncode, timed_out)
 
 

@@ -23,6 +23,8 @@ _FIRST_UID = 0x70000000  # far above real users; one for each sandbox, since the
 _PYTHON, _SITE = "/tmp/.python", "/tmp/.site"
 _RUN = """
 import os
+os.write({started}, b"1")
+os.close({started})
 with open({descriptor}, encoding="utf-8") as file:
     program = file.read()
 del file
@@ -37,6 +39,8 @@ def refuse(event, args):
         raise PermissionError("no writing in the sandbox")
     if event in ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.truncate", "shutil.rmtree"):
         raise PermissionError("no writing in the sandbox")
+    if event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system", "ctypes.dlopen"):
+        raise PermissionError("no other programs in the sandbox")
 sys.addaudithook(refuse)
 """
 
@@ -70,8 +74,7 @@ def _supervise(config: dict[str, float], isolated: bool) -> int:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     python = sys.executable
     if isolated:
-        _private_files()
-        python = _reachable_python() if os.getuid() == 0 else python
+        python = _private_files()
         os.chdir("/tmp")
     _drop_privileges(int(config["uid"]))
     child = os.fork()
@@ -80,19 +83,12 @@ def _supervise(config: dict[str, float], isolated: bool) -> int:
     _limit(config, isolated)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     site = f"import sys; sys.path.append({_SITE!r})\n" if python != sys.executable else ""
-    start = site + ("" if isolated else _REFUSALS) + _RUN.format(descriptor=int(config["program"]))
+    start = (
+        site
+        + ("" if isolated else _REFUSALS)
+        + _RUN.format(descriptor=int(config["program"]), started=int(config["started"]))
+    )
     return os.execv(python, [python, "-I", "-c", start])
-
-
-def _reachable_python() -> str:
-    """This interpreter at a path that an unprivileged user can reach (root's home, for one, is closed to others)."""
-    site = next((folder for folder in sys.path if folder.endswith("site-packages")), "")
-    for source, target in ((sys.base_prefix, _PYTHON), (site, _SITE)):
-        os.mkdir(target)  # noqa: PTH102
-        if source and libc.mount(source.encode(), target.encode(), None, _MS_BIND, None) != 0:
-            return sys.executable
-    os.environ["LD_LIBRARY_PATH"] = f"{_PYTHON}/lib"
-    return f"{_PYTHON}/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def _unshare() -> bool:
@@ -109,16 +105,30 @@ def _unshare() -> bool:
     return True
 
 
-def _private_files() -> None:
-    """Read-only view of all files, private temporary folders."""
+def _private_files() -> str:
+    """Read-only view of all files, private temporary folders; the interpreter's path in that view.
+
+    The interpreter is mounted at a path of its own: its folder may be closed to other users (root's home), or lie in a
+    temporary folder that is hidden now.
+    """
     libc.mount(b"none", b"/", None, _MS_PRIVATE_REC, None)
     attributes = _MountAttr(_ATTR_RDONLY, 0, 0, 0)
-    libc.syscall(
-        _SYS_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, ctypes.byref(attributes), ctypes.sizeof(attributes)
-    )
-    for target in (b"/tmp", b"/var/tmp", b"/dev/shm"):
-        libc.mount(b"tmpfs", target, b"tmpfs", _MS_NOSUID_NODEV, b"size=32m,mode=1777")
+    size = ctypes.sizeof(attributes)
+    if libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, ctypes.byref(attributes), size) != 0:
+        raise OSError(ctypes.get_errno(), "cannot make files read-only in the sandbox (needs Linux 5.12)")
+    site = next((folder for folder in sys.path if folder.endswith("site-packages")), sys.base_prefix)
+    sources = [(os.open(source, os.O_PATH), target) for source, target in ((sys.base_prefix, _PYTHON), (site, _SITE))]
+    for hidden in (b"/tmp", b"/var/tmp", b"/dev/shm"):
+        if libc.mount(b"tmpfs", hidden, b"tmpfs", _MS_NOSUID_NODEV, b"size=32m,mode=1777") != 0 and hidden == b"/tmp":
+            raise OSError(ctypes.get_errno(), "cannot mount a private /tmp in the sandbox")
+    for source, target in sources:
+        os.mkdir(target)  # noqa: PTH102
+        if libc.mount(f"/proc/self/fd/{source}".encode(), target.encode(), None, _MS_BIND, None) != 0:
+            raise OSError(ctypes.get_errno(), f"cannot mount {target} in the sandbox")
+        os.close(source)
     libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID_NODEV, None)
+    os.environ["LD_LIBRARY_PATH"] = f"{_PYTHON}/lib"
+    return f"{_PYTHON}/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def _drop_privileges(uid: int) -> None:

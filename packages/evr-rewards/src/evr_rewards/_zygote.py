@@ -110,6 +110,9 @@ def serve(control: socket.socket) -> None:
             control.sendall(struct.pack("!q", 0))
     for pid in children:
         _end(pid)
+    for pid in children:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol, runtime_checkable
 
+from evr_core.problem_types import parse_problem_type
 from evr_core.schema import ProblemType, Sample
 from evr_rewards.extraction import Extraction
 from evr_rewards.result import Grade
@@ -51,37 +52,19 @@ _BUILT_IN: Final[dict[str, str]] = {
     ProblemType.PREFERENCE: "preference:Preference",
     "ocr exact": "ocr:OcrExact",
 }
+# Beyond the names that evr_core knows.
 _ALIASES: Final[dict[str, str]] = {
     "mc": "multiple choice",
-    "mcq": "multiple choice",
     "choice": "multiple choice",
-    "multi choice": "multiple choice",
-    "multiple choices": "multiple choice",
-    "number": "numerical",
-    "numeric": "numerical",
     "counting": "numerical",
     "bool": "boolean",
-    "binary": "boolean",
-    "binary classification": "boolean",
-    "yes no": "boolean",
-    "judgement": "boolean",
-    "temporal localization": "temporal grounding",
     "grounding": "spatial grounding",
-    "spatio temporal grounding": "spatial-temporal grounding",
-    "spatiotemporal grounding": "spatial-temporal grounding",
-    "object tracking": "tracking",
-    "free form": "open-ended",
-    "freeform": "open-ended",
-    "video qa": "open-ended",
-    "videoqa": "open-ended",
-    "video description": "open-ended",
-    "captioning": "open-ended",
+    "temporal localization": "temporal grounding",
     "caption": "open-ended",
+    "captioning": "open-ended",
     "description": "open-ended",
     "svg": "svg-code",
     "html": "html-code",
-    "llava": "preference",
-    "critic": "preference",
 }
 _REGISTERED: dict[str, Scorer] = {}
 
@@ -90,15 +73,17 @@ def _key(name: str) -> str:
     return re.sub(r"[\s_\-]+", " ", str(name)).strip().casefold()
 
 
-_CANONICAL: Final = {_key(name): str(name) for name in _BUILT_IN}
-
-
 @lru_cache(maxsize=512)
 def canonical_type(name: str) -> str:
-    """The canonical name of a problem type: case, "_" and "-" do not matter, aliases are followed."""
+    """The canonical name of a problem type: case, "_" and "-" do not matter, aliases are followed.
+
+    A name that neither evr_core nor this package knows comes back folded: another package may have registered it.
+    """
     folded = _key(name)
-    folded = _key(_ALIASES.get(folded, folded))
-    return _CANONICAL.get(folded, folded)
+    try:
+        return str(parse_problem_type(_ALIASES.get(folded, folded)))
+    except ValueError:
+        return folded
 
 
 def known_types() -> list[str]:
