@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from transformers import AutoProcessor
 from evr_trainer.carriers import TrainBatch
 from evr_trainer.checkpoint import load_optimizer, load_weights, save_optimizer, save_weights
 from evr_trainer.policy.micro import MicroBatch
-from evr_trainer.policy.model import full_named_parameters
+from evr_trainer.policy.model import full_named_parameters, load_model
 from evr_trainer.policy.objective import PolicyGradient
 from evr_trainer.policy.optim import make_adamw
 from evr_trainer.policy.policy import Policy, Sampling
-from support_ranks import full, sharded_model
+from support_ranks import PLAIN, full, sharded_model
 
 ADAMW_LR = 1e-4
 
@@ -68,7 +68,7 @@ def save_and_go_on(
     rank: int, model_path: Path, forbidden: tuple[int, ...], before: Share, after: Share, out: Path
 ) -> None:
     """Update with ``before``, save a checkpoint, update with ``after``; the weights of both moments are dumped."""
-    policy = _adamw_policy(sharded_model(model_path), model_path, forbidden)
+    policy = _adamw_policy(model_path, forbidden)
     _adamw_update(policy, rank, before)
     save_weights(policy.model, out / "model")
     assert policy.optimizer is not None
@@ -77,13 +77,14 @@ def save_and_go_on(
     dump_moments(policy, out / "saved_moments.safetensors")
     _adamw_update(policy, rank, after)
     dump_weights(policy.model, out / "next.safetensors")
+    dump_moments(policy, out / "next_moments.safetensors")
 
 
 def load_and_go_on(
     rank: int, model_path: Path, forbidden: tuple[int, ...], checkpoint: Path, after: Share, out: Path
 ) -> None:
     """Load a checkpoint of any number of ranks, dump its weights, update with ``after``, dump again."""
-    policy = _adamw_policy(sharded_model(model_path), model_path, forbidden)
+    policy = _adamw_policy(model_path, forbidden)
     load_weights(policy.model, checkpoint / "model")
     assert policy.optimizer is not None
     load_optimizer(policy.model, policy.optimizer, checkpoint / "optimizer")
@@ -91,12 +92,13 @@ def load_and_go_on(
     dump_moments(policy, out / "loaded_moments.safetensors")
     _adamw_update(policy, rank, after)
     dump_weights(policy.model, out / "next.safetensors")
+    dump_moments(policy, out / "next_moments.safetensors")
 
 
-def checkpoint_jobs(rank: int, jobs: Sequence[tuple[str, tuple[object, ...]]]) -> None:
+def checkpoint_jobs(rank: int, jobs: Sequence[tuple[Callable[..., None], tuple[object, ...]]]) -> None:
     """Several of the jobs above in one process group, one after another."""
-    for name, args in jobs:
-        {"save": save_and_go_on, "load": load_and_go_on}[name](rank, *args)  # type: ignore[arg-type]
+    for job, args in jobs:
+        job(rank, *args)
         dist.barrier()
 
 
@@ -123,7 +125,9 @@ def _dump(tensors: dict[str, torch.Tensor], path: Path) -> None:
         save_file(tensors, path)
 
 
-def _adamw_policy(model: nn.Module, model_path: Path, forbidden: tuple[int, ...]) -> Policy:
+def _adamw_policy(model_path: Path, forbidden: tuple[int, ...]) -> Policy:
+    """Sharded over the ranks of the process group; where there is none, one rank without sharding."""
+    model = sharded_model(model_path) if dist.is_initialized() else load_model(model_path, **PLAIN)
     optimizer = make_adamw(model, lr=0.0, betas=(0.9, 0.99), weight_decay=0.1)
     return _policy(model, AutoProcessor.from_pretrained(model_path), forbidden, optimizer)
 
@@ -131,7 +135,7 @@ def _adamw_policy(model: nn.Module, model_path: Path, forbidden: tuple[int, ...]
 def _policy(
     model: nn.Module, processor: object, forbidden: tuple[int, ...], optimizer: torch.optim.Optimizer
 ) -> Policy:
-    world_size = dist.get_world_size()
+    world_size = dist.get_world_size() if dist.is_initialized() else 1
     return Policy(model, processor, sampling=Sampling(1.0, forbidden), optimizer=optimizer, world_size=world_size)
 
 

@@ -29,6 +29,8 @@ PRELOAD = (
     "evr_trainer.policy.policy",
 )
 
+PLAIN: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
+
 
 def run_ranks(target: Callable[..., None], world_size: int, folder: Path, *args: Any, timeout_s: float = 200.0) -> None:
     """``target(rank, *args)`` on every rank inside a process group.
@@ -74,7 +76,7 @@ def _enter(rank: int, target: Callable[..., None], world_size: int, rendezvous: 
 
 def sharded_model(model_path: Path, *, freeze_vision: bool = False, checkpointing: bool = False) -> nn.Module:
     """The model of a folder in float32, sharded over all ranks."""
-    model: Any = load_model(model_path, dtype=torch.float32, device=torch.device("cpu"), freeze_vision=freeze_vision)
+    model: Any = load_model(model_path, freeze_vision=freeze_vision, **PLAIN)
     if checkpointing:
         model.gradient_checkpointing_enable()
     return shard_model(model, init_device_mesh("cpu", (dist.get_world_size(),)), param_dtype=torch.float32)
