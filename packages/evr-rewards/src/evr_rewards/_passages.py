@@ -108,6 +108,7 @@ _ECHO_WORDS = frozenset(
 )
 _ECHO_KEYS = frozenset({"answer", "answers", "tag", "tags"})
 _ECHOES = frozenset({"and", "letter", "the letter", "option letter", "option", "choice", "your choice", "letter here"})
+_BRACE = re.compile(r"\\(?:boxed|fbox)\s{0,8}\{|\\[{}]|[{}]")
 _WORD = re.compile(r"\w+")
 _LOOSE_SIGNS = re.compile(r"[-+*/=<>.…_ \s\[\](){}]*")
 
@@ -166,25 +167,17 @@ def is_placeholder(content: str) -> bool:
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Content of the last complete ``\boxed{...}`` with balanced braces (also ``\fbox`` and ``\boxed X``)."""
-    end = len(text)
-    while (start := max(text.rfind("\\boxed", 0, end), text.rfind("\\fbox", 0, end))) >= 0:
-        content = _braced(text, text.find("{", start))
-        if content is not None and not is_placeholder(content):
-            return content.strip()
-        end = start
-    return None
-
-
-def _braced(text: str, start: int) -> str | None:
-    if start < 0:
+    r"""Content of the last complete ``\boxed{...}`` (or ``\fbox``) with balanced braces."""
+    if "box" not in text:
         return None
-    depth = 0
-    for position in range(start, len(text)):
-        if text[position] == "{":
-            depth += 1
-        elif text[position] == "}":
-            depth -= 1
-            if depth == 0:
-                return text[start + 1 : position]
-    return None
+    found: tuple[int, int] | None = None
+    opened: list[tuple[bool, int]] = []
+    for match in _BRACE.finditer(text):
+        sign = match[0]
+        if sign == "}":
+            boxed, start = opened.pop() if opened else (False, 0)
+            if boxed and (found is None or start > found[0]) and not is_placeholder(text[start : match.start()]):
+                found = start, match.start()
+        elif sign[0] != "\\" or len(sign) > 2:
+            opened.append((len(sign) > 1, match.end()))
+    return text[found[0] : found[1]].strip() if found else None

@@ -11,8 +11,8 @@ _LATEX_WRAP = re.compile(
     r"\{([^{}]*)\}"
 )
 _LATEX_SIGN = re.compile(r"\\[()\[\]]|(?<!\\)\$|\\(?:displaystyle|left|right|quad|qquad)\b|\\[,;:! ]")
-_BOLD = re.compile(r"(?<!\w)(\*\*\*|\*\*|__)(?=\S)(.+?)(?<=\S)\1")
-_ITALIC = re.compile(r"(?<![\w*])\*(?=\S)([^*\n]+?)(?<=\S)\*(?![\w*])")
+_BOLD = re.compile(r"(?<!\w)(\*\*\*|\*\*|__)(?=\S)(.{1,300}?)(?<=\S)\1")
+_ITALIC = re.compile(r"(?<![\w*])\*(?=\S)([^*\n]{1,300}?)(?<=\S)\*(?![\w*])")
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?)", re.M)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import deque
+from typing import Final
 
 from evr_rewards._plain import plain
 
 _CUES = (
     # English
-    r"(?:\b(?:final|correct|right|best|my|our|the|overall)\s+)*\b(?:ans|answers?|(?:correct|right|best|final)\s+(?:option|choice|one))\b[\"'”]?"
+    r"(?:\b(?:final|correct|right|best|my|our|the|overall)\s{1,4}){0,3}\b(?:ans|answers?|(?:correct|right|best|final)\s+(?:option|choice|one))\b[\"'”]?"
     r"(?:\s+(?:to|for)\b[^.\n:]{0,80}?|\s+here|\s+choice|\s+option)?\s*(?:is|['’]s|are|was|would\s+be|should\s+be|must\s+be|has\s+to\s+be|:|=)(?!\s*not\b|n't)",
     r"\bfinal\s+answer\b\s*[-:]?",
     r"\bmy\s+(?:choice|pick|selection|vote)\s*(?:is|:)",
@@ -32,6 +34,9 @@ _CUES = (
     r"(?:सही\s+)?उत्तर\s*(?:है|:)?",
 )
 _CUE = re.compile("|".join(f"(?:{cue})" for cue in _CUES), re.I)
+_MAX_CUES: Final = 20
+_MAX_LENGTH: Final = 20_000  # the end of a response states its answer
+_MAX_TAIL: Final = 4000
 _HINTS = re.compile(
     r"\bans|my\s|answer|correct|right|best|final|答|选|正|정답|답|resp|risp|r[ée]p|antwo|opci|opç|odpow|cevap|đáp|câu|jawab|ответ|الإ|الج|उत्तर",
     re.I,
@@ -46,14 +51,14 @@ def statements(text: str) -> list[str]:
 
     "So the answer is **C**." gives ["C."]. A cue followed by "not" is none.
     """
+    text = text[-_MAX_LENGTH:]
     if not _HINTS.search(text):
         return []
     text = plain(text)
     tails = []
-    for match in _CUE.finditer(text):
+    for match in deque(_CUE.finditer(text), maxlen=_MAX_CUES):
         start = _lead_end(text, match.end())
-        end = text.find("\n", start)
-        tail = text[start:].strip() if end < 0 else text[start:end].strip()
+        tail = text[start : start + _MAX_TAIL].partition("\n")[0].strip()
         if tail:
             tails.append(tail)
     return tails[::-1]

@@ -71,7 +71,7 @@ class _Reader:
     def value(self, position: int, depth: int) -> tuple[Any, int]:
         position = self.skip(position)
         char = self.text[position : position + 1]
-        if depth > _MAX_DEPTH or not char:
+        if not char or (depth >= _MAX_DEPTH and char in "{[("):  # a key counts as the deepest level: it holds nothing
             raise _Broken
         if char == "{":
             return self.mapping(position + 1, depth)

@@ -39,6 +39,7 @@ _TOKEN: Final = re.compile(
     re.X | re.I,
 )
 _FRAC: Final = re.compile(r"\\[dtc]?frac\s*\{\s*([^{}]+?)\s*\}\s*\{\s*([^{}]+?)\s*\}|\\[dtc]?frac\s*(\d)\s*(\d)")
+_BLANKS: Final = re.compile(r"(\s)\s{3,}")  # the patterns below try every start in a run of blanks
 _SUPER: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _SUPER_RUN: Final = re.compile(r"(?<=[\d)])([⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+)")
 _SCALE: Final = {
@@ -92,7 +93,7 @@ def _alternative(text: str, found: list[tuple[int, Number, int]]) -> bool:
 def _prepare(text: str) -> str:
     text = _SUPER_RUN.sub(lambda match: "^" + match[1].translate(_SUPER), text)
     text = _FRAC.sub(lambda match: f" {match[1] or match[3]}/{match[2] or match[4]} ", text)
-    text = plain(text).replace("\u2044", "/").replace("–", "-")
+    text = _BLANKS.sub(r"\1", plain(text)).replace("\u2044", "/").replace("–", "-")
     if not text.isascii():
         text = "".join(
             str(int(char)) if char.isdigit() and not char.isascii() and char.isdecimal() else char for char in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from evr_core.schema import Sample
 from evr_rewards._plain import plain
@@ -13,6 +13,8 @@ from evr_rewards.result import Grade, TruthError
 from evr_rewards.scorers._mentions import EDGE, leading, mentioned, whole
 from evr_rewards.scorers._opinions import stated_choice
 from evr_rewards.scorers._options import Options, options_from_problem, parse_options
+
+_MAX_LENGTH: Final = 8000
 
 
 def extract_choice(text: str, options: Sequence[str] = (), *, truncated: bool = False) -> Extraction:
@@ -34,7 +36,7 @@ def read_choice(text: str, form: Form, options: Options) -> str | Ambiguous | No
     """The label that a passage names."""
     if form is not Form.PROSE and (quick := text.strip(EDGE).upper()) in options.labels:
         return quick
-    text = plain(text).strip()
+    text = plain(text[-_MAX_LENGTH:] if form is Form.PROSE else text[:_MAX_LENGTH]).strip()
     if form is Form.PROSE:
         return stated_choice(text, options)
     return whole(text, options) or leading(text, options) or mentioned(text, options)

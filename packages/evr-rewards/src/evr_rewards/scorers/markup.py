@@ -15,7 +15,7 @@ from evr_rewards.scorers._markup import Node, flatten, parse_markup
 from evr_rewards.scorers._words import words
 
 _FENCE: Final = re.compile(r"```[ \t]*(?:\w+)?[ \t]*\n(.*?)```", re.S)
-_SVG: Final = re.compile(r"<svg\b.*?</svg\s*>|<svg\b[^>]*/>", re.S | re.I)
+_SVG: Final = re.compile(r"<svg\b.*?</svg\s*>|<svg\b[^<>]*/>", re.S | re.I)
 _HTML: Final = re.compile(r"<!doctype html.*?</html\s*>|<html\b.*?</html\s*>", re.S | re.I)
 _ANY_TAG: Final = re.compile(r"<[a-zA-Z][\w:-]*(?:\s[^<>]*)?/?>")
 _MAX_LENGTH: Final = 200_000
@@ -64,7 +64,10 @@ class _Markup:
         text = text[:_MAX_LENGTH]
         if form is Form.STATEMENT:
             return None
-        if documents := self.document.findall(text):
+        closed = ("</svg" if self.xml else "</html") in text.lower() or (
+            self.xml and len(text) < 20_000
+        )  # without an end the search would start over at every "<html"
+        if closed and (documents := self.document.findall(text)):
             return str(documents[-1])
         blocks = [block for block in _FENCE.findall(text) if _ANY_TAG.search(block)]
         candidate = blocks[-1] if blocks else text.strip("` \n") if form is Form.VALUE or text.startswith("<") else ""

@@ -32,12 +32,13 @@ _CHOSEN: Final = re.compile(
     r"\b(?:better|best|preferred|superior|stronger|winner|choose|prefer|pick|select|verdict)(?:\s+\w+){0,2}?\s*(?:is|:)?\s*(?:the\s+)?[\[\"']*$",
     re.I,
 )
+_MAX_LENGTH: Final = 4000
 _THAN: Final = re.compile(r"(?:\bthan|\bover|>|\bbeats|\bnot|\binstead of|比)\s*(?:the\s+)?$", re.I)
 
 
 def read_preference(text: str, form: Form) -> str | Ambiguous | None:
     """ "1", "2" or "tie"."""
-    text = plain(text).strip()
+    text = plain(text[-_MAX_LENGTH:]).strip()
     bare = text.strip(" .!?,;:()[]\"'").casefold()
     if form is not Form.PROSE and bare in _WHOLE:
         return _WHOLE[bare]
@@ -60,9 +61,10 @@ def _saying(text: str, match: re.Match[str]) -> tuple[str, bool | None] | None:
     ""
     word = next(group for group in match.groups() if group).casefold()
     name = "1" if word in ("1", "a", "one", "first", "一") else "2"
-    if _THAN.search(text[: match.start()]):
+    before = text[max(0, match.start() - 80) : match.start()]
+    if _THAN.search(before):
         return None
-    if _BETTER.match(text, match.end()) or _CHOSEN.search(text[: match.start()]):
+    if _BETTER.match(text, match.end()) or _CHOSEN.search(before):
         return name, True
     if _WORSE.match(text, match.end()):
         return ("2" if name == "1" else "1"), True
