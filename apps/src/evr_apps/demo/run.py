@@ -104,6 +104,8 @@ class _Demo:
         self._stages = Stages(self.out)
         self._wall_s = 0.0
 
+        _hide_foreign_bars()
+
     def inputs(self, *prefixes: str) -> dict[str, Any]:
         """The recipe's numbers whose names start so."""
         return {k: v for k, v in dataclasses.asdict(self.recipe).items() if k.startswith(prefixes)}
@@ -288,6 +290,13 @@ class _Demo:
     @property
     def _frames(self) -> Path:
         return self.out / "cache" / "frames"
+
+
+def _hide_foreign_bars() -> None:
+    """The model library's own bars would tear the stages' bars apart."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _mean(values: list[float]) -> float:

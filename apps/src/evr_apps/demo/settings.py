@@ -37,6 +37,7 @@ def sft_config(
             "model": {"model_path": str(model_dir), "enable_gradient_checkpointing": False},
             "optim": {
                 "lr": recipe.sft_lr,
+                "betas": [0.9, 0.95],
                 "weight_decay": 0.0,
                 "lr_scheduler_type": "cosine",
                 "lr_warmup_steps": min(20, recipe.sft_steps // 4),
@@ -74,7 +75,7 @@ def train_settings(
             "actor": {
                 "global_batch_size": recipe.rl_batch_size,
                 "model": {"model_path": str(model_dir), "enable_gradient_checkpointing": False},
-                "optim": {"lr": recipe.rl_lr, "weight_decay": 0.0},
+                "optim": {"lr": recipe.rl_lr, "betas": [0.9, 0.95], "weight_decay": 0.0},
                 "fsdp": {"mp_param_dtype": "fp32", "torch_dtype": "fp32"},
                 "offload": {"offload_params": False, "offload_optimizer": False},
                 "max_token_len_per_gpu": 16_384,

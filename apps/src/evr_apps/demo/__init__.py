@@ -1,0 +1,1 @@
+"""evr_apps.demo."""

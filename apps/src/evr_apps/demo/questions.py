@@ -1,0 +1,156 @@
+"""The demo's questions: for each task a scene, a wording and the truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from evr_core.schema import ProblemType
+
+from evr_apps.demo.shapes import COLOURS, DIRECTIONS, FPS, KINDS, NUM_FRAMES, SIDE, Scene, Shape
+
+_COLOUR_NAMES = tuple(COLOURS)
+_DIRECTION_NAMES = tuple(DIRECTIONS)
+_INTERVALS_S = ((0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (2, 4))
+_CELL = 16  # boxes lie on a grid of this many pixels
+_BOX = 32
+
+
+@dataclass(frozen=True)
+class Question:
+    """One record before its medium is written; ``scene`` is None for a text-only question."""
+
+    problem: str
+    answer: str
+    problem_type: ProblemType
+    scene: Scene | None
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Task:
+    """A kind of question.
+
+    Attributes:
+        share: Part of all records.
+        medium: "video", "image" or "text".
+        answers: The answers, each asked equally often.
+        ask: Makes the question whose answer is the given one.
+    """
+
+    share: float
+    medium: str
+    answers: tuple[str, ...]
+    ask: Callable[[str, np.random.Generator], Question]
+
+
+def _pick(rng: np.random.Generator, values: tuple[str, ...]) -> str:
+    return values[int(rng.integers(len(values)))]
+
+
+def _scene(shapes: tuple[Shape, ...], rng: np.random.Generator) -> Scene:
+    red, green, blue = (int(v) for v in rng.integers(15, 65, size=3))
+    noise = int(rng.integers(10, 25)) if rng.random() < 0.5 else 0
+    return Scene(shapes=shapes, background=(red, green, blue), noise=noise)
+
+
+def _moving(rng: np.random.Generator, *, colour: str, direction: str) -> Scene:
+    """One shape that crosses about half of the picture in a straight line."""
+    size = int(rng.integers(14, 22))
+    step_x, step_y = DIRECTIONS[direction]
+    speed = float(rng.uniform(3.5, 5.0))
+    travel = speed * (NUM_FRAMES - 1) + 1
+    low_high = {-1: (travel, SIDE - size), 0: (0.0, SIDE - size), 1: (0.0, SIDE - size - travel)}
+    x, y = (float(rng.uniform(*low_high[step])) for step in (step_x, step_y))
+    shape = Shape(_pick(rng, KINDS), colour, size, x, y, dx=speed * step_x, dy=speed * step_y)
+    return _scene((shape,), rng)
+
+
+def _resting(rng: np.random.Generator, *, colour: str) -> Scene:
+    size = int(rng.integers(14, 22))
+    x, y = (float(v) for v in rng.integers(0, SIDE - size, size=2))
+    return _scene((Shape(_pick(rng, KINDS), colour, size, x, y),), rng)
+
+
+def _ask_colour(answer: str, rng: np.random.Generator) -> Question:
+    scene = _moving(rng, colour=answer, direction=_pick(rng, _DIRECTION_NAMES))
+    return Question("What colour is the shape?", answer, ProblemType.OPEN_ENDED, scene)
+
+
+def _ask_image_colour(answer: str, rng: np.random.Generator) -> Question:
+    return Question("What colour is the shape?", answer, ProblemType.OPEN_ENDED, _resting(rng, colour=answer))
+
+
+def _ask_direction(answer: str, rng: np.random.Generator) -> Question:
+    scene = _moving(rng, colour=_pick(rng, _COLOUR_NAMES), direction=answer)
+    return Question("Which way does the shape move?", answer, ProblemType.OPEN_ENDED, scene)
+
+
+def _ask_choice(answer: str, rng: np.random.Generator) -> Question:
+    """The options keep their order: a policy without pre-training does not learn to look letters up."""
+    options = tuple(f"{letter}. {name}" for letter, name in zip("ABCD", _DIRECTION_NAMES, strict=True))
+    direction = _DIRECTION_NAMES["ABCD".index(answer)]
+    scene = _moving(rng, colour=_pick(rng, _COLOUR_NAMES), direction=direction)
+    return Question("Where does the shape go?", answer, ProblemType.MULTIPLE_CHOICE, scene, options)
+
+
+def _ask_boolean(answer: str, rng: np.random.Generator) -> Question:
+    colour = _pick(rng, _COLOUR_NAMES)
+    moving = _moving(rng, colour=colour, direction=_pick(rng, _DIRECTION_NAMES))
+    scene = moving if answer == "yes" else _resting(rng, colour=colour)
+    return Question("Does the shape move?", answer, ProblemType.BOOLEAN, scene)
+
+
+def _ask_count(answer: str, rng: np.random.Generator) -> Question:
+    """As many shapes as the answer says, at most one in each quarter of the picture."""
+    half = SIDE // 2
+    shapes = []
+    for quarter in rng.permutation(4)[: int(answer)]:
+        size = int(rng.integers(12, 20))
+        dx, dy = (int(v) for v in rng.integers(2, half - size - 1, size=2))
+        left, top = half * (int(quarter) % 2) + dx, half * (int(quarter) // 2) + dy
+        shapes.append(Shape(_pick(rng, KINDS), _pick(rng, _COLOUR_NAMES), size, left, top))
+    return Question("How many shapes are there?", answer, ProblemType.NUMERICAL, _scene(tuple(shapes), rng))
+
+
+def _ask_time(answer: str, rng: np.random.Generator) -> Question:
+    start_s, end_s = json.loads(answer)["time"]
+    size = int(rng.integers(18, 30))
+    x, y = (float(v) for v in rng.integers(0, SIDE - size, size=2))
+    shape = Shape(
+        _pick(rng, KINDS), _pick(rng, _COLOUR_NAMES), size, x, y, start=int(start_s * FPS), stop=int(end_s * FPS)
+    )
+    return Question("When is the shape visible?", answer, ProblemType.TEMPORAL_GROUNDING, _scene((shape,), rng))
+
+
+def _ask_box(answer: str, rng: np.random.Generator) -> Question:
+    x1, y1, x2, _ = json.loads(answer)["boxes"]
+    shape = Shape(_pick(rng, ("square", "circle")), _pick(rng, _COLOUR_NAMES), x2 - x1, x1, y1)
+    return Question("Where is the shape?", answer, ProblemType.SPATIAL_GROUNDING, _scene((shape,), rng))
+
+
+def _ask_sum(answer: str, rng: np.random.Generator) -> Question:
+    first = int(rng.integers(1, int(answer)))
+    problem = f"What is {first} plus {int(answer) - first}?"
+    return Question(problem, answer, ProblemType.NUMERICAL, None)
+
+
+_TIMES = tuple(json.dumps({"time": list(interval)}) for interval in _INTERVALS_S)
+_CORNERS = range(0, SIDE - _BOX + 1, _CELL)
+_BOXES = tuple(json.dumps({"boxes": [x, y, x + _BOX, y + _BOX]}) for y in _CORNERS for x in _CORNERS)
+_COUNTS = ("1", "2", "3", "4")
+
+TASKS: dict[str, Task] = {
+    "colour": Task(0.15, "video", _COLOUR_NAMES, _ask_colour),
+    "direction": Task(0.17, "video", _DIRECTION_NAMES, _ask_direction),
+    "choice": Task(0.11, "video", ("A", "B", "C", "D"), _ask_choice),
+    "boolean": Task(0.08, "video", ("yes", "no"), _ask_boolean),
+    "count": Task(0.09, "video", _COUNTS, _ask_count),
+    "time": Task(0.14, "video", _TIMES, _ask_time),
+    "image_colour": Task(0.05, "image", _COLOUR_NAMES, _ask_image_colour),
+    "image_count": Task(0.05, "image", _COUNTS, _ask_count),
+    "box": Task(0.07, "image", _BOXES, _ask_box),
+    "sum": Task(0.09, "text", tuple(str(n) for n in range(2, 10)), _ask_sum),
+}
