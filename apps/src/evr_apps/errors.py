@@ -20,14 +20,17 @@ _OS_REMEDIES = {
 def user_message(error: BaseException) -> str | None:
     """What to tell the user about an error that they can mend; None for a fault, which deserves its traceback.
 
-    An error is the user's when one of our packages raised it as a ``ValueError`` (also in a worker process, which
-    reports it as the cause of another error), or when the operating system refused a path.
+    An error is the user's when one of our packages raised it as a ``ValueError`` or ``FileNotFoundError`` of its own
+    (also in a worker process, which reports it as the cause of another error), or when the operating system refused a
+    path.
     """
     for link in _chain(error):
         if isinstance(link, OSError) and link.errno in _OS_REMEDIES:
             path = f"{link.filename}: " if link.filename else ""
             return f"{path}{_OS_REMEDIES[link.errno]}"
         if isinstance(link, ValueError) and _is_ours(link):
+            return str(link)
+        if isinstance(link, OSError) and link.errno is None and _is_ours(link):
             return str(link)
     return None
 
@@ -40,7 +43,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield cause
 
 
-def _is_ours(error: ValueError) -> bool:
+def _is_ours(error: BaseException) -> bool:
     module = type(error).__module__
     if module.partition(".")[0] in _MEMBERS:
         return True

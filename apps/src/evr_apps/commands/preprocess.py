@@ -72,7 +72,7 @@ def preprocess(
             image_max_pixels=image_max_pixels,
             workers=workers,
             skip_errors=skip_errors,
-            on_progress=progress,
+            on_progress=lambda done, total: progress(done, total, ""),
         )
     out = output_file or output_dir / "preprocessed.jsonl"
     usable = [(s, h) for s, h in zip(found.samples, result.handles, strict=True) if h is not None]

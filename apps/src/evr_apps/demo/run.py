@@ -296,7 +296,7 @@ def _hide_foreign_bars() -> None:
     """The model library's own bars would tear the stages' bars apart."""
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()
 
 
 def _mean(values: list[float]) -> float:

@@ -28,7 +28,7 @@ _SERIES = ("one", "three", "two")
 _RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": ["sans-serif"],
-    "font.size": 8.5,
+    "font.size": 9,
     "axes.edgecolor": _PALETTE["grid"],
     "axes.labelcolor": _PALETTE["muted"],
     "text.color": _PALETTE["ink"],
@@ -36,6 +36,7 @@ _RC: dict[Any, Any] = {
     "ytick.color": _PALETTE["muted"],
     "xtick.major.size": 0,
     "ytick.major.size": 0,
+    "ytick.minor.size": 0,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
@@ -45,7 +46,7 @@ _RC: dict[Any, Any] = {
     "grid.color": _PALETTE["grid"],
     "grid.linewidth": 0.7,
     "legend.frameon": False,
-    "legend.fontsize": 8,
+    "legend.fontsize": 9,
 }
 
 
@@ -78,7 +79,7 @@ def line_plot(
         limit: A horizontal line and its label.
     """
     with rc_context(_RC | {"svg.hashsalt": name}):
-        figure = Figure(figsize=(4.7, 2.75))
+        figure = Figure(figsize=(4.7, 2.45))
         axes = figure.add_subplot()
         for colour, (label, (steps, values)) in zip(_SERIES, curves.items(), strict=False):
             _draw_curve(axes, list(steps), list(values), _PALETTE[colour], label, smooth)
@@ -86,7 +87,7 @@ def line_plot(
             axes.axhline(limit[0], color=_PALETTE["muted"], linewidth=0.9, linestyle=(0, (3, 3)))
             axes.annotate(
                 limit[1], (1, limit[0]), (0, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
-                ha="right", color=_PALETTE["muted"], fontsize=8,
+                ha="right", color=_PALETTE["muted"], fontsize=9,
             )  # fmt: skip
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         axes.set_xlabel("step")
@@ -97,7 +98,7 @@ def line_plot(
             axes.set_yscale("log")
         if len(curves) > 1:
             figure.legend(loc="upper left", ncols=3, bbox_to_anchor=(0.03, 1.0), handlelength=1.2, columnspacing=1.4)
-        figure.subplots_adjust(left=0.125, right=0.97, top=0.89 if len(curves) > 1 else 0.95, bottom=0.17)
+        figure.subplots_adjust(left=0.13, right=0.97, top=0.88 if len(curves) > 1 else 0.95, bottom=0.19)
         return _to_svg(figure, name)
 
 
