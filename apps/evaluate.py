@@ -1,4 +1,4 @@
-"""The file to launch where a launcher wants one: ``python apps/evaluate.py --model_path policy --records val.jsonl ...``.
+"""The file to launch where a launcher wants one: ``python apps/evaluate.py --model_path policy --records val.jsonl``.
 
 The same as ``evr eval``: the same arguments, messages and exit codes.
 """

@@ -22,6 +22,8 @@ members = [f"{w.name.split('-')[0].replace('_', '-')} @ {w.as_uri()}" for w in s
 (work / "exclude-newer").write_text(uv["exclude-newer"])
 PY
 
+files_of() { (cd "$1" && find . -type f -not -path '*/__pycache__/*' | sort); }
+
 import_alone() { # import_alone <distribution> <module> <modules that must not be importable, comma separated>
   local dist=$1 module=$2 forbidden=$3 env="$work/$1" since=$SECONDS
   "$uv" venv --quiet --python "$python" "$env"
@@ -39,6 +41,10 @@ assert not present, f"{name} must not pull in {present}"
 assert (pathlib.Path(module.__file__).parent / "py.typed").exists(), f"{name} ships no py.typed"
 PY
   )
+  local source=packages/$dist/src/$module
+  [ -d "$source" ] || source=apps/src/$module
+  diff <(files_of "$source") <(files_of "$env"/lib/python*/site-packages/"$module") # every template and definition is in it
+  [ "$dist" != evr-apps ] || (cd "$work" && "$env/bin/evr" --version)
   rm -rf "$env"
   printf '  %s imports from its own wheel%s (%d s)\n' "$dist" "${forbidden:+, without $forbidden}" $((SECONDS - since))
 }
