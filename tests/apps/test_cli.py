@@ -14,8 +14,9 @@ import pytest
 
 from evr_apps.commands.cache import parse_size
 from evr_apps.demo.data import generate_demo_data
+from evr_apps.demo.tiny_model import build_tiny_model
 from evr_apps.errors import user_message
-from evr_core import geometry_for
+from evr_core import geometry_for, read_samples
 from evr_trainer.config import load_config
 from evr_video import FrameCache
 
@@ -213,3 +214,20 @@ def test_launch_scripts_are_the_commands(script: str, command: str) -> None:
     path = Path(__file__).parents[2] / "apps" / script
     done = subprocess.run([sys.executable, path, "--help"], capture_output=True, text=True, timeout=60, check=True)
     assert f"{script} {command}" in done.stdout
+
+
+def test_settings_of_the_readme_fit_together(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    config, records = tmp_path / "run.yaml", tmp_path / "records.jsonl"
+    config.write_text(readme.split("```yaml\n")[1].split("```")[0])
+    records.write_text(readme.split("```json\n")[1].split("```")[0])
+    (tmp_path / "clips").mkdir()
+    for name in ("0001.mp4", "0002.mp4"):
+        (tmp_path / "clips" / name).write_bytes(b"checked for being there, decoded later")
+    model = build_tiny_model(tmp_path / "model", seed=0, corpus=["a"])
+    done = evr(
+        "train", "--check", "--config", config, f"data.train_files={records}", f"data.val_files={records}",
+        f"worker.actor.model.model_path={model}", f"data.cache_dir={tmp_path}", f"data.image_dir={tmp_path}",
+    )  # fmt: skip
+    assert len(read_samples(records).samples) == 2
+    assert (done.returncode, done.stderr) == (0, "")
