@@ -42,14 +42,16 @@ def generate_demo_data(out_dir: Path, *, seed: int, num_train: int, num_val: int
 
     Args:
         out_dir: Folder to write to; files of the same names are replaced.
-        seed: Decides every pixel and every record.
+        seed: Decides every pixel and every record; at least 0.
         num_train: Records for reinforcement learning.
         num_val: Held-out records.
         num_sft: Records for the warm-up.
 
     Raises:
-        ValueError: A number of records is below one per task.
+        ValueError: The seed is negative, or a number of records is below one per task.
     """
+    if seed < 0:
+        raise ValueError(f"seed={seed}: give a seed of at least 0")
     counts = dict(zip(_SPLITS, (num_train, num_val, num_sft), strict=True))
     for split, count in counts.items():
         if count < len(TASKS):
@@ -75,13 +77,21 @@ def _rng(seed: int, split: str, index: int) -> np.random.Generator:
 def _schedule(split: str, count: int, *, seed: int) -> list[tuple[str, str]]:
     """Task and answer of each record: fixed shares, answers in rotation, order shuffled."""
     rng = _rng(seed, split, 0)
-    edges = np.round(np.cumsum([task.share for task in TASKS.values()]) * count).astype(int)
     plan: list[tuple[str, str]] = []
-    for (name, task), edge in zip(TASKS.items(), edges, strict=True):
-        wanted = max(int(edge) - len(plan), 1)
-        rotation = [task.answers[i] for i in rng.permutation(len(task.answers))]
+    for name, wanted in _task_counts(count).items():
+        answers = TASKS[name].answers
+        rotation = [answers[i] for i in rng.permutation(len(answers))]
         plan += [(name, rotation[i % len(rotation)]) for i in range(wanted)]
-    return [plan[i] for i in rng.permutation(len(plan))[:count]]
+    return [plan[i] for i in rng.permutation(len(plan))]
+
+
+def _task_counts(count: int) -> dict[str, int]:
+    """Records of each task: its share of ``count``, at least one; what that adds, the largest task gives."""
+    edges = np.round(np.cumsum([0.0, *(task.share for task in TASKS.values())]) * count).astype(int)
+    counts = {name: max(int(size), 1) for name, size in zip(TASKS, np.diff(edges), strict=True)}
+    while sum(counts.values()) > count:
+        counts[max(counts, key=counts.__getitem__)] -= 1
+    return counts
 
 
 def _write_record(media_dir: Path, split: str, index: int, task: str, answer: str, *, seed: int) -> dict[str, Any]:

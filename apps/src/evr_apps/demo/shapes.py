@@ -63,11 +63,12 @@ class Scene:
 def _inside(kind: str, size: int) -> NDArray[np.bool_]:
     """Pixels of the bounding box that belong to the shape. [size, size]"""
     row, column = np.mgrid[0:size, 0:size] + 0.5
+    inside = np.ones((size, size), dtype=np.bool_)
     if kind == "circle":
-        return (row - size / 2) ** 2 + (column - size / 2) ** 2 <= (size / 2) ** 2
-    if kind == "triangle":
-        return np.abs(column - size / 2) <= row / 2
-    return np.ones((size, size), dtype=bool)
+        inside = (row - size / 2) ** 2 + (column - size / 2) ** 2 <= (size / 2) ** 2
+    elif kind == "triangle":
+        inside = np.abs(column - size / 2) <= row / 2
+    return inside
 
 
 def _paint(frame: NDArray[np.float32], shape: Shape, index: int, tint: NDArray[np.float32]) -> None:

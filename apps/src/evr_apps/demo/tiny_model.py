@@ -38,7 +38,7 @@ def build_tiny_model(out_dir: Path, *, seed: int, corpus: Iterable[str]) -> Path
     tokenizer = build_tokenizer(corpus, vocab_size=VOCAB_SIZE)
     config = _config(tokenizer)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that would also seed the accelerators
         model = Qwen3VLForConditionalGeneration(config)
     model.generation_config = GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, do_sample=True
@@ -52,9 +52,7 @@ def build_tiny_model(out_dir: Path, *, seed: int, corpus: Iterable[str]) -> Path
 def _config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
     from transformers import Qwen3VLConfig
 
-    def token_id(token: str) -> int:
-        return int(tokenizer.convert_tokens_to_ids(token))
-
+    token_ids: dict[str, int] = tokenizer.get_vocab()
     width = 128
     return Qwen3VLConfig(
         text_config={
@@ -90,10 +88,10 @@ def _config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
             "deepstack_visual_indexes": [0],
             "initializer_range": _INIT_STD,
         },
-        image_token_id=token_id("<|image_pad|>"),
-        video_token_id=token_id("<|video_pad|>"),
-        vision_start_token_id=token_id("<|vision_start|>"),
-        vision_end_token_id=token_id("<|vision_end|>"),
+        image_token_id=token_ids["<|image_pad|>"],
+        video_token_id=token_ids["<|video_pad|>"],
+        vision_start_token_id=token_ids["<|vision_start|>"],
+        vision_end_token_id=token_ids["<|vision_end|>"],
         tie_word_embeddings=False,
     )
 
