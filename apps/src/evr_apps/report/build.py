@@ -144,4 +144,6 @@ def _points(value: float) -> str:
 
 
 def _seconds(value: float) -> str:
+    if value < 0.01:
+        return "< 0.01 s"
     return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"

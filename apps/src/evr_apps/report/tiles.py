@@ -26,10 +26,18 @@ def headline_tiles(lines: Sequence[ScoreLine], rl_dir: Path | None) -> list[Tile
     before, after = (lines[-1].before, lines[-1].after) if lines else (None, None)
     if before is not None and after is not None:
         start, end = (f"{100 * estimate.value:.1f} %" for estimate in (before, after))
-        tiles.append(Tile("Held-out accuracy", end, f"{after.count} questions the policy never saw", start))
+        tiles.append(Tile("Held-out accuracy", end, _accuracy_note(lines[-1]), start))
     if rl_dir is not None:
         tiles += _run_tiles(rl_dir)
     return tiles
+
+
+def _accuracy_note(line: ScoreLine) -> str:
+    note = f"{line.count} questions the policy never saw"
+    if line.change is None or line.change.low is None or line.change.high is None:
+        return note
+    low, high = (f"{100 * value:+.1f}".replace("-", "\N{MINUS SIGN}") for value in (line.change.low, line.change.high))
+    return f"{note}; change {low} to {high} points (95 % interval)"
 
 
 def _run_tiles(rl_dir: Path) -> list[Tile]:
