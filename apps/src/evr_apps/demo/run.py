@@ -50,7 +50,7 @@ class DemoSummary:
         accuracy_after: Held-out accuracy after GRPO.
         mismatch_max: Largest log-prob difference between rollout engine and policy, over all steps.
         bytes_per_sample: Most bytes that crossed process borders per sample in a step.
-        wall_s: Seconds of all stages, those of interrupted attempts included.
+        wall_s: Seconds of all stages, in the runs that they took; attempts that were killed outright are not known.
     """
 
     seed: int

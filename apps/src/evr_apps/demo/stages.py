@@ -20,7 +20,7 @@ class StageResult:
     Attributes:
         key: Digest of the stage's inputs and, through them, of every stage before it.
         outputs: What the stage reported, as JSON.
-        wall_s: Seconds it took, over all the attempts that were needed.
+        wall_s: Seconds it took, attempts included that ended in an error or an interrupt.
         resumed: Whether it was found finished.
     """
 
