@@ -15,6 +15,9 @@ from evr_apps.demo.questions import TASKS, Question
 from evr_apps.demo.shapes import FPS, SIDE, render
 
 _SPLITS = ("train", "val", "sft")
+# How often the warm-up's annotator mislabels the tasks that are hard on them. Above one half, so that a policy that
+# learnt the warm-up perfectly is still mostly wrong there: what lifts it afterwards can only be the reward.
+MISLABELLED = 0.6
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class DemoData:
     Attributes:
         train_file: Records for reinforcement learning (JSON lines).
         val_file: Held-out records; their clips occur nowhere else.
-        sft_file: Records for the supervised warm-up, with clips of their own.
+        sft_file: Records for the supervised warm-up, with clips of their own. Its answers come from a careless
+            annotator; a record whose answer is wrong holds the right one as ``true_answer``.
         media_dir: Folder that the records' media paths are relative to.
     """
 
@@ -65,6 +69,8 @@ def generate_demo_data(out_dir: Path, *, seed: int, num_train: int, num_val: int
             _write_record(media_dir, split, index, task, answer, seed=seed)
             for index, (task, answer) in enumerate(_schedule(split, count, seed=seed))
         ]
+        if split == "sft":
+            records = [_annotate(record, np.random.default_rng([seed, i])) for i, record in enumerate(records)]
         files[split] = out_dir / f"{split}.jsonl"
         files[split].write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return DemoData(files["train"], files["val"], files["sft"], media_dir)
@@ -108,6 +114,14 @@ def _write_record(media_dir: Path, split: str, index: int, task: str, answer: st
         return record | {"images": [f"images/{name}.png"]}
     _write_mp4(media_dir / "videos" / f"{name}.mp4", frames)
     return record | {"videos": [f"videos/{name}.mp4"]}
+
+
+def _annotate(record: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """The record as the careless annotator leaves it."""
+    task = TASKS[record["demo_task"]]
+    if not task.often_mislabelled or rng.random() >= MISLABELLED:
+        return record
+    return record | {"answer": task.neighbour(record["answer"]), "true_answer": record["answer"]}
 
 
 def _record(question: Question, name: str, task: str, medium: str) -> dict[str, Any]:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from evr_core.schema import ProblemType
 
 from evr_apps.demo.shapes import COLOURS, DIRECTIONS, FPS, KINDS, NUM_FRAMES, SIDE, Scene, Shape
+from evr_core.schema import ProblemType
 
 _COLOUR_NAMES = tuple(COLOURS)
 _DIRECTION_NAMES = tuple(DIRECTIONS)
 _INTERVALS_S = ((0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (2, 4))
+_LETTERS = "ABCD"
 _CELL = 16  # boxes lie on a grid of this many pixels
 _BOX = 32
 
@@ -38,12 +39,18 @@ class Task:
         medium: "video", "image" or "text".
         answers: The answers, each asked equally often.
         ask: Makes the question whose answer is the given one.
+        often_mislabelled: Whether the warm-up's annotator tends to give the neighbour of the right answer.
     """
 
     share: float
     medium: str
     answers: tuple[str, ...]
     ask: Callable[[str, np.random.Generator], Question]
+    often_mislabelled: bool = False
+
+    def neighbour(self, answer: str) -> str:
+        """The next of the answers, the first after the last: what a careless annotator takes for this one."""
+        return self.answers[(self.answers.index(answer) + 1) % len(self.answers)]
 
 
 def _pick(rng: np.random.Generator, values: tuple[str, ...]) -> str:
@@ -74,6 +81,13 @@ def _resting(rng: np.random.Generator, *, colour: str) -> Scene:
     return _scene((Shape(_pick(rng, KINDS), colour, size, x, y),), rng)
 
 
+def _blinking(rng: np.random.Generator, *, start: int, stop: int) -> Scene:
+    """One resting shape that is there from frame ``start`` to before frame ``stop``."""
+    size = int(rng.integers(18, 30))
+    x, y = (float(v) for v in rng.integers(0, SIDE - size, size=2))
+    return _scene((Shape(_pick(rng, KINDS), _pick(rng, _COLOUR_NAMES), size, x, y, start=start, stop=stop),), rng)
+
+
 def _ask_colour(answer: str, rng: np.random.Generator) -> Question:
     scene = _moving(rng, colour=answer, direction=_pick(rng, _DIRECTION_NAMES))
     return Question("What colour is the shape?", answer, ProblemType.OPEN_ENDED, scene)
@@ -90,17 +104,16 @@ def _ask_direction(answer: str, rng: np.random.Generator) -> Question:
 
 def _ask_choice(answer: str, rng: np.random.Generator) -> Question:
     """The options keep their order: a policy without pre-training does not learn to look letters up."""
-    options = tuple(f"{letter}. {name}" for letter, name in zip("ABCD", _DIRECTION_NAMES, strict=True))
-    direction = _DIRECTION_NAMES["ABCD".index(answer)]
-    scene = _moving(rng, colour=_pick(rng, _COLOUR_NAMES), direction=direction)
-    return Question("Where does the shape go?", answer, ProblemType.MULTIPLE_CHOICE, scene, options)
+    names = _COLOUR_NAMES[: len(_LETTERS)]
+    options = tuple(f"{letter}. {name}" for letter, name in zip(_LETTERS, names, strict=True))
+    scene = _moving(rng, colour=names[_LETTERS.index(answer)], direction=_pick(rng, _DIRECTION_NAMES))
+    return Question("Which colour is it?", answer, ProblemType.MULTIPLE_CHOICE, scene, options)
 
 
 def _ask_boolean(answer: str, rng: np.random.Generator) -> Question:
-    colour = _pick(rng, _COLOUR_NAMES)
-    moving = _moving(rng, colour=colour, direction=_pick(rng, _DIRECTION_NAMES))
-    scene = moving if answer == "yes" else _resting(rng, colour=colour)
-    return Question("Does the shape move?", answer, ProblemType.BOOLEAN, scene)
+    last = int(rng.integers(2, NUM_FRAMES - 1)) if answer == "yes" else NUM_FRAMES
+    scene = _blinking(rng, start=0, stop=last)
+    return Question("Does the shape vanish?", answer, ProblemType.BOOLEAN, scene)
 
 
 def _ask_count(answer: str, rng: np.random.Generator) -> Question:
@@ -117,12 +130,8 @@ def _ask_count(answer: str, rng: np.random.Generator) -> Question:
 
 def _ask_time(answer: str, rng: np.random.Generator) -> Question:
     start_s, end_s = json.loads(answer)["time"]
-    size = int(rng.integers(18, 30))
-    x, y = (float(v) for v in rng.integers(0, SIDE - size, size=2))
-    shape = Shape(
-        _pick(rng, KINDS), _pick(rng, _COLOUR_NAMES), size, x, y, start=int(start_s * FPS), stop=int(end_s * FPS)
-    )
-    return Question("When is the shape visible?", answer, ProblemType.TEMPORAL_GROUNDING, _scene((shape,), rng))
+    scene = _blinking(rng, start=int(start_s * FPS), stop=int(end_s * FPS))
+    return Question("When is the shape visible?", answer, ProblemType.TEMPORAL_GROUNDING, scene)
 
 
 def _ask_box(answer: str, rng: np.random.Generator) -> Question:
@@ -143,14 +152,14 @@ _BOXES = tuple(json.dumps({"boxes": [x, y, x + _BOX, y + _BOX]}) for y in _CORNE
 _COUNTS = ("1", "2", "3", "4")
 
 TASKS: dict[str, Task] = {
-    "colour": Task(0.15, "video", _COLOUR_NAMES, _ask_colour),
-    "direction": Task(0.17, "video", _DIRECTION_NAMES, _ask_direction),
-    "choice": Task(0.11, "video", ("A", "B", "C", "D"), _ask_choice),
-    "boolean": Task(0.08, "video", ("yes", "no"), _ask_boolean),
+    "colour": Task(0.13, "video", _COLOUR_NAMES, _ask_colour, often_mislabelled=True),
+    "direction": Task(0.20, "video", _DIRECTION_NAMES, _ask_direction),
+    "choice": Task(0.11, "video", tuple(_LETTERS), _ask_choice, often_mislabelled=True),
+    "boolean": Task(0.08, "video", ("yes", "no"), _ask_boolean, often_mislabelled=True),
     "count": Task(0.09, "video", _COUNTS, _ask_count),
-    "time": Task(0.14, "video", _TIMES, _ask_time),
-    "image_colour": Task(0.05, "image", _COLOUR_NAMES, _ask_image_colour),
+    "time": Task(0.12, "video", _TIMES, _ask_time),
+    "image_colour": Task(0.05, "image", _COLOUR_NAMES, _ask_image_colour, often_mislabelled=True),
     "image_count": Task(0.05, "image", _COUNTS, _ask_count),
     "box": Task(0.07, "image", _BOXES, _ask_box),
-    "sum": Task(0.09, "text", tuple(str(n) for n in range(2, 10)), _ask_sum),
+    "sum": Task(0.10, "text", tuple(str(n) for n in range(2, 10)), _ask_sum),
 }
