@@ -15,13 +15,14 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from evr_apps.demo.data import DemoData, generate_demo_data
+from evr_apps.demo.data import CAPTION_TASK, MISLABELLED, DemoData, generate_demo_data
 from evr_apps.demo.questions import TASKS
 from evr_apps.demo.shapes import COLOURS
 from evr_core import Sample, missing_media, read_samples
 from evr_rewards import score
 
 COUNTS = {"train": 240, "val": 60, "sft": 80}
+QUESTIONS_ONLY = ("train", "val")  # the warm-up holds descriptions and wrong answers too
 SMALL = {"num_train": 20, "num_val": 10, "num_sft": 10}
 
 
@@ -36,7 +37,7 @@ class Generated:
     def of_task(self, task: str) -> list[tuple[str, dict[str, Any], NDArray[np.uint8]]]:
         found = [r for records in self.records.values() for r in records if r["demo_task"] == task]
         assert len(found) >= len(TASKS[task].answers)
-        return [(r["answer"], r, self.pixels[r["problem_id"]]) for r in found]
+        return [(r.get("true_answer", r["answer"]), r, self.pixels[r["problem_id"]]) for r in found]
 
     def samples(self, split: str) -> tuple[Sample, ...]:
         return read_samples(record_files(self.data)[split], media_dir=self.data.media_dir).samples
@@ -44,6 +45,10 @@ class Generated:
 
 def record_files(data: DemoData) -> dict[str, Path]:
     return {"train": data.train_file, "val": data.val_file, "sft": data.sft_file}
+
+
+def is_caption(record: dict[str, Any]) -> bool:
+    return bool(record["demo_task"] == CAPTION_TASK)
 
 
 def decode(media_dir: Path, record: dict[str, Any]) -> NDArray[np.uint8]:
@@ -213,7 +218,7 @@ def test_no_clip_or_picture_occurs_twice(generated: Generated) -> None:
     assert {name.split("_")[0] for name in generated.pixels} == {"train", "val", "sft"}
 
 
-@pytest.mark.parametrize("split", COUNTS)
+@pytest.mark.parametrize("split", QUESTIONS_ONLY)
 def test_every_answer_of_a_task_is_asked_equally_often(generated: Generated, split: str) -> None:
     for name, task in TASKS.items():
         found = Counter(r["answer"] for r in generated.records[split] if r["demo_task"] == name)
@@ -222,7 +227,7 @@ def test_every_answer_of_a_task_is_asked_equally_often(generated: Generated, spl
         assert max(asked) - min(asked) <= 1
 
 
-@pytest.mark.parametrize("split", COUNTS)
+@pytest.mark.parametrize("split", QUESTIONS_ONLY)
 def test_tasks_and_media_have_their_shares(generated: Generated, split: str) -> None:
     count = COUNTS[split]
     assert len(generated.records[split]) == count
@@ -287,7 +292,45 @@ def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [10, 11, 12, 19])
 def test_a_small_set_still_holds_every_task(tmp_path: Path, count: int) -> None:
     data = generate_demo_data(tmp_path, seed=2, num_train=count, num_val=count, num_sft=count)
-    for file in record_files(data).values():
+    for split, file in record_files(data).items():
         lines = file.read_text(encoding="utf-8").splitlines()
         assert len(lines) == count
-        assert {json.loads(line)["demo_task"] for line in lines} == TASKS.keys()
+        if split in QUESTIONS_ONLY:
+            assert {json.loads(line)["demo_task"] for line in lines} == TASKS.keys()
+
+
+def test_descriptions_say_what_the_pixels_show(generated: Generated) -> None:
+    described = [(r["answer"], generated.pixels[r["problem_id"]]) for r in generated.records["sft"] if is_caption(r)]
+    assert len(described) > 20
+    for text, frames in described:
+        words = text.split()
+        if words[1] == "shapes":
+            assert count_components(shown(frames[0])) == int(words[0])
+            continue
+        first = next(i for i, frame in enumerate(frames) if is_visible(frame))
+        assert nearest_colour(frames[first:]) == words[0]
+        if words[2] == "moves":
+            right, down = displacement(frames)
+            assert (
+                max({"left": -right, "right": right, "up": -down, "down": down}.items(), key=lambda x: x[1])[0]
+                == (words[3])
+            )
+        elif words[2] == "from":
+            times = [index / 2 for index, frame in enumerate(frames) if is_visible(frame)]
+            assert times == np.arange(float(words[3]), float(words[5]), 0.5).tolist()
+        else:
+            rows, columns = np.nonzero(shown(frames[0]))
+            assert (columns.min(), rows.min()) == pytest.approx((int(words[3].rstrip(",")), int(words[4])), abs=1)
+
+
+def test_the_warm_up_alone_is_mislabelled_and_says_where(tmp_path: Path) -> None:
+    data = generate_demo_data(tmp_path, seed=4, num_train=30, num_val=30, num_sft=400)
+    for split in QUESTIONS_ONLY:
+        assert "true_answer" not in record_files(data)[split].read_text(encoding="utf-8")
+    records = [json.loads(line) for line in data.sft_file.read_text(encoding="utf-8").splitlines()]
+    questions = [r for r in records if not is_caption(r)]
+    careless = [r for r in questions if TASKS[r["demo_task"]].often_mislabelled]
+    wrong = [r for r in questions if "true_answer" in r]
+    assert all(r in careless for r in wrong)
+    assert all(r["answer"] == TASKS[r["demo_task"]].neighbour(r["true_answer"]) != r["true_answer"] for r in wrong)
+    assert abs(len(wrong) / len(careless) - MISLABELLED) < 0.2

@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evr_apps.demo.questions import TASKS, Question
+from evr_apps.demo.questions import TASKS, Question, caption
 from evr_apps.demo.shapes import FPS, SIDE, render
 
+CAPTION_TASK = "caption"
 _SPLITS = ("train", "val", "sft")
+# Share of the warm-up's clips and pictures that come with a description in place of a question: one description teaches
+# the policy several things about what it sees.
+CAPTIONED = 0.6
 # How often the warm-up's annotator mislabels the tasks that are hard on them. Above one half, so that a policy that
 # learnt the warm-up perfectly is still mostly wrong there: what lifts it afterwards can only be the reward.
 MISLABELLED = 0.6
@@ -28,7 +32,8 @@ class DemoData:
         train_file: Records for reinforcement learning (JSON lines).
         val_file: Held-out records; their clips occur nowhere else.
         sft_file: Records for the supervised warm-up, with clips of their own. Its answers come from a careless
-            annotator; a record whose answer is wrong holds the right one as ``true_answer``.
+            annotator; a record whose answer is wrong holds the right one as ``true_answer``. Most of its clips come
+            with a description instead.
         media_dir: Folder that the records' media paths are relative to.
     """
 
@@ -105,6 +110,8 @@ def _write_record(media_dir: Path, split: str, index: int, task: str, answer: st
     question = TASKS[task].ask(answer, rng)
     medium = TASKS[task].medium
     name = f"{split}_{index:05d}"
+    if split == "sft" and question.scene is not None and rng.random() < CAPTIONED:
+        question, task = caption(question), CAPTION_TASK
     record = _record(question, name, task, medium)
     if question.scene is None:
         return record
@@ -118,8 +125,8 @@ def _write_record(media_dir: Path, split: str, index: int, task: str, answer: st
 
 def _annotate(record: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """The record as the careless annotator leaves it."""
-    task = TASKS[record["demo_task"]]
-    if not task.often_mislabelled or rng.random() >= MISLABELLED:
+    task = TASKS.get(record["demo_task"])
+    if task is None or not task.often_mislabelled or rng.random() >= MISLABELLED:
         return record
     return record | {"answer": task.neighbour(record["answer"]), "true_answer": record["answer"]}
 

@@ -15,6 +15,7 @@ _COLOUR_NAMES = tuple(COLOURS)
 _DIRECTION_NAMES = tuple(DIRECTIONS)
 _INTERVALS_S = ((0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (2, 4))
 _LETTERS = "ABCD"
+CAPTION_PROBLEM = "Describe it."
 _CELL = 16  # boxes lie on a grid of this many pixels
 _BOX = 32
 
@@ -58,32 +59,33 @@ def _pick(rng: np.random.Generator, values: tuple[str, ...]) -> str:
 
 
 def _scene(shapes: tuple[Shape, ...], rng: np.random.Generator) -> Scene:
-    red, green, blue = (int(v) for v in rng.integers(15, 65, size=3))
-    noise = int(rng.integers(10, 25)) if rng.random() < 0.5 else 0
+    red, green, blue = (int(v) for v in rng.integers(0, 26, size=3))
+    noise = int(rng.integers(6, 16)) if rng.random() < 0.5 else 0
     return Scene(shapes=shapes, background=(red, green, blue), noise=noise)
 
 
 def _moving(rng: np.random.Generator, *, colour: str, direction: str) -> Scene:
-    """One shape that crosses about half of the picture in a straight line."""
-    size = int(rng.integers(14, 22))
+    """One shape that crosses about half of the picture in a straight line near its middle."""
+    size = int(rng.integers(22, 30))
     step_x, step_y = DIRECTIONS[direction]
-    speed = float(rng.uniform(3.5, 5.0))
+    speed = float(rng.uniform(4.0, 4.8))
     travel = speed * (NUM_FRAMES - 1) + 1
-    low_high = {-1: (travel, SIDE - size), 0: (0.0, SIDE - size), 1: (0.0, SIDE - size - travel)}
+    middle = (SIDE - size) / 2
+    low_high = {-1: (travel, SIDE - size), 0: (middle - 6, middle + 6), 1: (0.0, SIDE - size - travel)}
     x, y = (float(rng.uniform(*low_high[step])) for step in (step_x, step_y))
     shape = Shape(_pick(rng, KINDS), colour, size, x, y, dx=speed * step_x, dy=speed * step_y)
     return _scene((shape,), rng)
 
 
 def _resting(rng: np.random.Generator, *, colour: str) -> Scene:
-    size = int(rng.integers(14, 22))
+    size = int(rng.integers(22, 30))
     x, y = (float(v) for v in rng.integers(0, SIDE - size, size=2))
     return _scene((Shape(_pick(rng, KINDS), colour, size, x, y),), rng)
 
 
 def _blinking(rng: np.random.Generator, *, start: int, stop: int) -> Scene:
     """One resting shape that is there from frame ``start`` to before frame ``stop``."""
-    size = int(rng.integers(18, 30))
+    size = int(rng.integers(24, 34))
     x, y = (float(v) for v in rng.integers(0, SIDE - size, size=2))
     return _scene((Shape(_pick(rng, KINDS), _pick(rng, _COLOUR_NAMES), size, x, y, start=start, stop=stop),), rng)
 
@@ -121,8 +123,8 @@ def _ask_count(answer: str, rng: np.random.Generator) -> Question:
     half = SIDE // 2
     shapes = []
     for quarter in rng.permutation(4)[: int(answer)]:
-        size = int(rng.integers(12, 20))
-        dx, dy = (int(v) for v in rng.integers(2, half - size - 1, size=2))
+        size = int(rng.integers(18, 26))
+        dx, dy = (int(v) for v in rng.integers(1, half - size, size=2))
         left, top = half * (int(quarter) % 2) + dx, half * (int(quarter) // 2) + dy
         shapes.append(Shape(_pick(rng, KINDS), _pick(rng, _COLOUR_NAMES), size, left, top))
     return Question("How many shapes are there?", answer, ProblemType.NUMERICAL, _scene(tuple(shapes), rng))
@@ -144,6 +146,29 @@ def _ask_sum(answer: str, rng: np.random.Generator) -> Question:
     first = int(rng.integers(1, int(answer)))
     problem = f"What is {first} plus {int(answer) - first}?"
     return Question(problem, answer, ProblemType.NUMERICAL, None)
+
+
+def caption(question: Question) -> Question:
+    """The same scene with a description of all that the questions ask about, one by one.
+
+    Raises:
+        ValueError: A text-only question has nothing to describe.
+    """
+    if question.scene is None:
+        raise ValueError(f"nothing to describe in {question.problem!r}")
+    return Question(CAPTION_PROBLEM, _describe(question.scene.shapes), ProblemType.OPEN_ENDED, question.scene)
+
+
+def _describe(shapes: tuple[Shape, ...]) -> str:
+    first = shapes[0]
+    if len(shapes) > 1:
+        return f"{len(shapes)} shapes"
+    if first.dx or first.dy:
+        step = (int(np.sign(first.dx)), int(np.sign(first.dy)))
+        return f"{first.colour} shape moves {next(name for name, way in DIRECTIONS.items() if way == step)}"
+    if (first.start, first.stop) != (0, NUM_FRAMES):
+        return f"{first.colour} shape from {first.start / FPS:g} to {first.stop / FPS:g}"
+    return f"{first.colour} shape at {int(first.x)}, {int(first.y)}"
 
 
 _TIMES = tuple(json.dumps({"time": list(interval)}) for interval in _INTERVALS_S)

@@ -28,13 +28,13 @@ class Recipe:
         max_response_length: Tokens.
     """
 
-    num_train: int = 1600
+    num_train: int = 1200
     num_val: int = 240
-    num_sft: int = 3200
-    sft_steps: int = 420
+    num_sft: int = 2000
+    sft_steps: int = 150
     sft_batch_size: int = 32
-    sft_lr: float = 2e-3
-    rl_steps: int = 60
+    sft_lr: float = 3e-3
+    rl_steps: int = 80
     rl_batch_size: int = 16
     group_size: int = 8
     rl_lr: float = 3e-4
@@ -43,4 +43,4 @@ class Recipe:
     save_freq: int = 10
     workers: int = 2
     max_prompt_length: int = 512
-    max_response_length: int = 48
+    max_response_length: int = 32

@@ -13,12 +13,10 @@ FPS = 2  # frames per second: a clip spans four seconds
 DURATION_S = NUM_FRAMES / FPS
 
 COLOURS: dict[str, tuple[int, int, int]] = {
-    "red": (225, 45, 45),
-    "green": (45, 190, 70),
-    "blue": (60, 90, 235),
-    "yellow": (235, 215, 55),
-    "purple": (170, 60, 200),
-    "white": (235, 235, 235),
+    "red": (235, 40, 40),
+    "green": (40, 210, 60),
+    "blue": (60, 80, 245),
+    "yellow": (240, 225, 40),
 }
 DIRECTIONS: dict[str, tuple[int, int]] = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 KINDS = ("square", "circle", "triangle")
