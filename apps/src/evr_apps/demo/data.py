@@ -19,9 +19,9 @@ _SPLITS = ("train", "val", "sft")
 # Share of the warm-up's clips and pictures that come with a description in place of a question: one description teaches
 # the policy several things about what it sees.
 CAPTIONED = 0.6
-# How often the warm-up's annotator mislabels the tasks that are hard on them. Above one half, so that a policy that
-# learnt the warm-up perfectly is still mostly wrong there: what lifts it afterwards can only be the reward.
-MISLABELLED = 0.6
+# How often the warm-up's annotator mislabels the tasks that are hard on them. Well above one half, so that a policy
+# that learnt the warm-up perfectly is mostly wrong there: what lifts it afterwards can only be the reward.
+MISLABELLED = 0.75
 
 
 @dataclass(frozen=True)

@@ -177,10 +177,10 @@ _BOXES = tuple(json.dumps({"boxes": [x, y, x + _BOX, y + _BOX]}) for y in _CORNE
 _COUNTS = ("1", "2", "3", "4")
 
 TASKS: dict[str, Task] = {
-    "colour": Task(0.13, "video", _COLOUR_NAMES, _ask_colour, often_mislabelled=True),
-    "direction": Task(0.20, "video", _DIRECTION_NAMES, _ask_direction),
-    "choice": Task(0.11, "video", tuple(_LETTERS), _ask_choice, often_mislabelled=True),
-    "boolean": Task(0.08, "video", ("yes", "no"), _ask_boolean, often_mislabelled=True),
+    "colour": Task(0.16, "video", _COLOUR_NAMES, _ask_colour, often_mislabelled=True),
+    "direction": Task(0.14, "video", _DIRECTION_NAMES, _ask_direction),
+    "choice": Task(0.14, "video", tuple(_LETTERS), _ask_choice, often_mislabelled=True),
+    "boolean": Task(0.08, "video", ("yes", "no"), _ask_boolean),
     "count": Task(0.09, "video", _COUNTS, _ask_count),
     "time": Task(0.12, "video", _TIMES, _ask_time),
     "image_colour": Task(0.05, "image", _COLOUR_NAMES, _ask_image_colour, often_mislabelled=True),

@@ -31,13 +31,13 @@ class Recipe:
     num_train: int = 1200
     num_val: int = 240
     num_sft: int = 2000
-    sft_steps: int = 150
+    sft_steps: int = 200
     sft_batch_size: int = 32
     sft_lr: float = 3e-3
-    rl_steps: int = 80
+    rl_steps: int = 100
     rl_batch_size: int = 16
     group_size: int = 8
-    rl_lr: float = 3e-4
+    rl_lr: float = 2e-4
     temperature: float = 1.0
     val_freq: int = 20
     save_freq: int = 10

@@ -241,7 +241,7 @@ class _Demo:
         with self._display.stage("Report") as bar:
             summary = self._summary(before, after)
             command = f"evr demo --seed {self.seed} --rollout {self.rollout}"
-            fields = dataclasses.asdict(summary) | {"command": command}
+            fields = dataclasses.asdict(summary) | {"command": command, "note": _annotator_note()}
             staged = self.out / "summary.json.tmp"
             staged.write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
             staged.replace(self.out / "summary.json")
@@ -297,6 +297,16 @@ def _hide_foreign_bars() -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+
+
+def _annotator_note() -> str:
+    """What a reader of the numbers has to know about the warm-up."""
+    from evr_apps.demo.data import MISLABELLED
+
+    return (
+        f"The warm-up's answers come from a careless annotator: {MISLABELLED:.0%} of those about colours are wrong. "
+        "The rewards are right; what the policy gains in reinforcement learning, it learns from them alone."
+    )
 
 
 def _mean(values: list[float]) -> float:

@@ -30,6 +30,7 @@ class ReportSources:
         samples_file: Held-out records with the handles of their media, one JSON object a line.
         facts: Short facts for the head of the page, label to value.
         command: The command that made the run.
+        note: What a reader has to know about the run.
         mismatch_limit: Largest allowed log-prob difference between rollout engine and policy.
     """
 
@@ -40,6 +41,7 @@ class ReportSources:
     samples_file: Path | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
+    note: str = ""
     mismatch_limit: float = 1e-4
 
 
@@ -60,6 +62,7 @@ def sources_of(folder: Path) -> ReportSources:
             samples_file=_if_file(folder / "cache" / HELD_OUT_FILE),
             facts={key: str(known[key]) for key in ("seed", "rollout", "steps") if key in known},
             command=str(known.get("command", "")),
+            note=str(known.get("note", "")),
         )
     if (folder / "metrics.jsonl").is_file():
         return ReportSources(rl_dir=folder)
@@ -108,6 +111,7 @@ def _context(sources: ReportSources) -> dict[str, Any]:
         "tiles": headline_tiles(lines, sources.rl_dir),
         "facts": dict(sources.facts),
         "command": sources.command,
+        "note": sources.note,
         "lines": lines,
         "score_svg": score_plot(lines) if lines else None,
         "outcomes": outcome_table(before, after),

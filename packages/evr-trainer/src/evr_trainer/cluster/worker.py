@@ -20,6 +20,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from evr_trainer.assets import quiet_transformers
 from evr_trainer.carriers import PromptBatch, ResponseBatch, RolloutBatch
 from evr_trainer.checkpoint.sharded import load_optimizer, load_weights, save_optimizer, save_weights
+from evr_trainer.cluster.local import require_ray
 from evr_trainer.cluster.spec import WorkerSpec
 from evr_trainer.metrics import MetricSums
 from evr_trainer.policy.micro import MicroBatch
@@ -50,7 +51,7 @@ class Worker:
 
     def rendezvous(self) -> tuple[str, int]:
         """An address at which this worker can be the group's master."""
-        host = "127.0.0.1" if self.spec.loopback_only else socket.gethostbyname(socket.gethostname())
+        host = "127.0.0.1" if self.spec.loopback_only else str(require_ray().util.get_node_ip_address())
         with socket.socket() as probe:
             probe.bind((host, 0))
             return host, int(probe.getsockname()[1])
