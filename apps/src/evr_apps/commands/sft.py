@@ -17,7 +17,7 @@ def sft(
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML file with the run's settings.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check the settings, then stop before any model loads.")
+        bool, typer.Option("--check", help="Check settings, paths and records, then stop before any model loads.")
     ] = False,
 ) -> None:
     """Fine-tune a model on records with answers: the cold start of reinforcement learning.
@@ -25,16 +25,14 @@ def sft(
     A run that was interrupted continues from its last complete checkpoint when the same command is given again.
     """
     from evr_apps.commands.console import console
-    from evr_trainer.config import ConfigError, check_sft_config, load_sft_config
+    from evr_trainer.config import load_sft_config
 
     settings = load_sft_config(config, tuple(overrides or ()))
-    problems = check_sft_config(settings)
-    if problems:
-        raise ConfigError(problems)
+    from evr_trainer import check_sft_run, train_sft
+
     if check:
+        check_sft_run(settings)
         console().print("The configuration is ready to train.")
         return
-    from evr_trainer import train_sft
-
     summary = train_sft(settings)
     console().print(f"{summary.steps} steps done; model: {summary.model_dir}", soft_wrap=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evr_trainer.checkpoint import Checkpoint, CheckpointError, CheckpointStore, export_hf
     from evr_trainer.cluster import WorkerError
     from evr_trainer.config import ConfigError, SftConfig, TrainConfig, check_config, load_config, load_sft_config
-    from evr_trainer.sft import SftSummary, train_sft
+    from evr_trainer.sft import SftSummary, check_sft_run, train_sft
     from evr_trainer.trainer import TrainSummary, check_run, train
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "WorkerError",
     "check_config",
     "check_run",
+    "check_sft_run",
     "export_hf",
     "load_config",
     "load_sft_config",
@@ -47,6 +48,7 @@ _HOME = {
     "load_config": "config",
     "load_sft_config": "config",
     "SftSummary": "sft",
+    "check_sft_run": "sft",
     "train_sft": "sft",
     "TrainSummary": "trainer",
     "check_run": "trainer",

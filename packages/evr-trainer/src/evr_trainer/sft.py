@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from tensordict import TensorDict
 
-from evr_core import Sample
+from evr_core import Sample, SampleSet
 from evr_trainer.assets import load_assets, resolve_device, threads_per_worker
 from evr_trainer.carriers import ResponseBatch
 from evr_trainer.checkpoint import Checkpoint, CheckpointStore, export_hf
@@ -28,7 +28,7 @@ from evr_trainer.policy.optim import LearningRate
 from evr_trainer.policy.sharding import MicroBatchLimit, shard_groups
 from evr_trainer.tracking import PhaseClock, Tracker, log_all, make_trackers
 
-__all__ = ["SftSummary", "target_text", "train_sft"]
+__all__ = ["SftSummary", "check_sft_run", "target_text", "train_sft"]
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ def train_sft(
         ValueError: Records or media that cannot be used.
         WorkerError: A worker failed or died; the same command continues from the last checkpoint.
     """
-    _require_valid(config, media=())
-    records = read_records(config.data)
-    _require_valid(config, media=media_kinds(records))
+    records = check_sft_run(config)
     device = resolve_device(config.trainer.device)
     model = config.model
     assets = load_assets(model.model_path, model.tokenizer, chat_template=config.data.override_chat_template)
@@ -78,6 +76,19 @@ def train_sft(
         workers = WorkerGroup.start(_worker_spec(config, device))
         stack.callback(workers.close)
         return _SftRun(config, workers, dataset, on_step, print_line).run()
+
+
+def check_sft_run(config: SftConfig) -> SampleSet:
+    """Everything that can be checked before a model loads; ``evr sft --check`` is this. Returns the records.
+
+    Raises:
+        ConfigError: Every problem of the configuration at once, the token budget for the records' media included.
+        ValueError: Records or media that cannot be used.
+    """
+    _require_valid(config, media=())
+    records = read_records(config.data)
+    _require_valid(config, media=media_kinds(records))
+    return records
 
 
 def _require_valid(config: SftConfig, *, media: Collection[Literal["video", "image"]]) -> None:
@@ -106,7 +117,7 @@ class _SftRun:
         trackers = make_trackers(
             run.logger, run.output_dir, total_steps=total_steps, resumed_step=done, print_line=self.print_line
         )
-        learning_rate = self._learning_rate(total_steps)
+        learning_rate = LearningRate.of(self.config.optim, total_steps)
         metrics: dict[str, float] = {}
         for step in range(done + 1, total_steps + 1):
             clock.start(step)
@@ -169,16 +180,6 @@ class _SftRun:
         store.prune(self.config.trainer.save_limit, None)
         return checkpoint
 
-    def _learning_rate(self, total_steps: int) -> LearningRate:
-        optim = self.config.optim
-        return LearningRate(
-            peak=optim.lr,
-            warmup_steps=optim.warmup_steps(total_steps),
-            total_steps=total_steps,
-            kind=optim.lr_scheduler_type,
-            min_ratio=optim.min_lr_ratio or 0.0,
-        )
-
     def _report(self, trackers: Sequence[Tracker], step: int, total_steps: int, metrics: Mapping[str, float]) -> None:
         if step % self.config.trainer.log_freq == 0 or step == total_steps:
             log_all(trackers, step, metrics)
@@ -192,19 +193,7 @@ def _worker_spec(config: SftConfig, device: str) -> WorkerSpec:
         rank=0,
         world_size=run.n_workers,
         device=device,
-        policy=PolicySpec(
-            model_path=config.model.model_path,
-            tokenizer_path=config.model.tokenizer,
-            param_dtype=config.fsdp.torch_dtype or "fp32",
-            compute_dtype=config.fsdp.mp_param_dtype,
-            reduce_dtype=config.fsdp.mp_reduce_dtype,
-            gradient_checkpointing=config.model.enable_gradient_checkpointing,
-            freeze_vision_tower=config.model.freeze_vision_tower,
-            reshard_after_forward=config.fsdp.enable_full_shard,
-            cpu_offload=config.fsdp.enable_cpu_offload,
-            betas=config.optim.betas,
-            weight_decay=config.optim.weight_decay,
-        ),
+        policy=PolicySpec.of(config.model, config.fsdp, config.optim),
         num_threads=threads_per_worker(run.n_workers),
         collective_timeout_s=run.collective_timeout_s,
         loopback_only=run.ray_address is None,

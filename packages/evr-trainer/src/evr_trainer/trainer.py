@@ -278,13 +278,7 @@ def _total_steps(config: TrainConfig, num_samples: int) -> int:
 def _learning_rate(config: TrainConfig, total_steps: int) -> LearningRate:
     actor, optim = config.worker.actor, config.worker.actor.optim
     updates = total_steps * actor.ppo_epochs * (config.data.rollout_batch_size // actor.global_batch_size)
-    return LearningRate(
-        peak=optim.lr,
-        warmup_steps=optim.warmup_steps(updates),
-        total_steps=updates,
-        kind=optim.lr_scheduler_type,
-        min_ratio=optim.min_lr_ratio or 0.0,
-    )
+    return LearningRate.of(optim, updates)
 
 
 def _kl_controller(config: TrainConfig) -> KLController:
@@ -310,20 +304,7 @@ def _worker_spec(config: TrainConfig, device: str) -> WorkerSpec:
         rank=0,
         world_size=config.trainer.n_workers,
         device=device,
-        policy=PolicySpec(
-            model_path=actor.model.model_path,
-            tokenizer_path=actor.model.tokenizer,
-            param_dtype=actor.fsdp.torch_dtype or "fp32",
-            compute_dtype=actor.fsdp.mp_param_dtype,
-            reduce_dtype=actor.fsdp.mp_reduce_dtype,
-            gradient_checkpointing=actor.model.enable_gradient_checkpointing,
-            freeze_vision_tower=actor.model.freeze_vision_tower,
-            reshard_after_forward=actor.fsdp.enable_full_shard,
-            cpu_offload=actor.fsdp.enable_cpu_offload,
-            betas=actor.optim.betas,
-            weight_decay=actor.optim.weight_decay,
-            temperature=rollout.temperature,
-        ),
+        policy=PolicySpec.of(actor.model, actor.fsdp, actor.optim, temperature=rollout.temperature),
         num_threads=threads_per_worker(config.trainer.n_workers),
         engine=EngineSpec(
             name=rollout.name,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from evr_trainer.config import FsdpConfig, ModelConfig, OptimConfig
+
 __all__ = ["EngineSpec", "PolicySpec", "WorkerSpec"]
 
 
@@ -23,6 +25,24 @@ class PolicySpec:
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.01
     temperature: float = 1.0
+
+    @classmethod
+    def of(cls, model: ModelConfig, fsdp: FsdpConfig, optim: OptimConfig, *, temperature: float = 1.0) -> PolicySpec:
+        """From the sections of a configuration; ``temperature`` is that of the rollout."""
+        return cls(
+            model_path=model.model_path,
+            tokenizer_path=model.tokenizer,
+            param_dtype=fsdp.torch_dtype or "fp32",
+            compute_dtype=fsdp.mp_param_dtype,
+            reduce_dtype=fsdp.mp_reduce_dtype,
+            gradient_checkpointing=model.enable_gradient_checkpointing,
+            freeze_vision_tower=model.freeze_vision_tower,
+            reshard_after_forward=fsdp.enable_full_shard,
+            cpu_offload=fsdp.enable_cpu_offload,
+            betas=optim.betas,
+            weight_decay=optim.weight_decay,
+            temperature=temperature,
+        )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from evr_trainer.config import OptimConfig
+
 __all__ = ["LearningRate", "make_adamw"]
 
 
@@ -28,6 +30,17 @@ class LearningRate:
     total_steps: int = 0
     kind: str = "constant"
     min_ratio: float = 0.0
+
+    @classmethod
+    def of(cls, optim: OptimConfig, total_steps: int) -> LearningRate:
+        """From the optimizer's section, for a run of ``total_steps`` optimizer steps."""
+        return cls(
+            peak=optim.lr,
+            warmup_steps=optim.warmup_steps(total_steps),
+            total_steps=total_steps,
+            kind=optim.lr_scheduler_type,
+            min_ratio=optim.min_lr_ratio or 0.0,
+        )
 
     def __call__(self, step: int) -> float:
         if step < self.warmup_steps:
