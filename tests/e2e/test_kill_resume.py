@@ -73,7 +73,7 @@ def _rows(run_dir: Path) -> list[dict[str, float]]:
 
 
 @pytest.mark.timeout(900)
-def test_killed_in_three_phases_and_resumed_equals_uninterrupted(job: TrainJob, tmp_path: Path) -> None:
+def test_killed_in_four_phases_and_resumed_equals_uninterrupted(job: TrainJob, tmp_path: Path) -> None:
     calm_dir, killed_dir = tmp_path / "calm", tmp_path / "killed"
     settings = {"trainer.max_steps": STEPS, "trainer.save_freq": 2}
     _finish(job.write_config("calm", calm_dir, **settings))
@@ -83,6 +83,7 @@ def test_killed_in_three_phases_and_resumed_equals_uninterrupted(job: TrainJob, 
     _kill_in(config, killed_dir, step=4, phase="update")
     _kill_in(config, killed_dir, step=4, phase="save")
     assert sorted(path.name for path in killed_dir.glob("global_step_*")) == ["global_step_2"]
+    _kill_in(config, killed_dir, step=4, phase="commit")  # whichever side of the rename it hits
     output = _finish(config)
     assert "continuing from" in output
 

@@ -1,4 +1,4 @@
-"""Training with what the demo leaves out: a reference model, several updates a step, validation, pruning, a new epoch."""
+"""Training with what the demo leaves out: a reference model, several updates a step, pruning, a new epoch."""
 
 from __future__ import annotations
 

@@ -123,11 +123,16 @@ class _SftRun:
             clock.start(step)
             with clock.phase("update"):
                 metrics = self._step(sampler, learning_rate(step - 1))
+            staging = None
             if (run.save_freq > 0 and step % run.save_freq == 0) or step == total_steps:
                 with clock.phase("save"):
-                    checkpoint = self._save(store, sampler, step)
+                    staging = store.begin(step)
+                    self.workers.all("save", str(staging / "actor"), True)
             metrics |= clock.metrics()
             self._report(trackers, step, total_steps, metrics)
+            if staging is not None:  # only now: what is behind a checkpoint is never written again
+                checkpoint = store.commit(staging, {"step": step, "sampler_position": sampler.position})
+                store.prune(run.save_limit, None)
         for tracker in trackers:
             tracker.close()
         assert checkpoint is not None
@@ -171,13 +176,6 @@ class _SftRun:
         if checkpoint is not None:
             self.workers.all("load", str(checkpoint.actor_dir))
             sampler.position = checkpoint.state["sampler_position"]
-        return checkpoint
-
-    def _save(self, store: CheckpointStore, sampler: EpochSampler, step: int) -> Checkpoint:
-        staging = store.begin(step)
-        self.workers.all("save", str(staging / "actor"), True)
-        checkpoint = store.commit(staging, {"step": step, "sampler_position": sampler.position})
-        store.prune(self.config.trainer.save_limit, None)
         return checkpoint
 
     def _report(self, trackers: Sequence[Tracker], step: int, total_steps: int, metrics: Mapping[str, float]) -> None:

@@ -148,11 +148,13 @@ class _Run:
                 metrics = dict(output.metrics)
                 if self._is_due(step, config.trainer.val_freq) and self.job.val_dataset is not None:
                     metrics |= self._validate(step)
-                if self._is_due(step, config.trainer.save_freq) or step == self.total_steps:
-                    last = self._save(step)
+                saves = self._is_due(step, config.trainer.save_freq) or step == self.total_steps
+                staging = self._stage(step) if saves else None
                 metrics |= self._accounting(output)
                 log_all(trackers, step, metrics)
                 self._log_generations(generations, step, output)
+                if staging is not None:  # only now: what is behind a checkpoint is never written again
+                    last = self._commit(staging, step)
                 if self.on_step is not None:
                     self.on_step(step, metrics)
         return TrainSummary(max(done, self.total_steps), config.trainer.checkpoint_dir, last, metrics)
@@ -211,13 +213,19 @@ class _Run:
         _log.warning("continuing from %s", checkpoint.path)
         return checkpoint
 
-    def _save(self, step: int) -> Path:
-        config = self.job.config
+    def _stage(self, step: int) -> Path:
+        """Write everything of the checkpoint aside."""
         with self.job.clock.phase("save"):
             staging = self.store.begin(step)
-            self.job.workers.all("save", str(staging / "actor"), not config.trainer.save_model_only)
+            with_optimizer = not self.job.config.trainer.save_model_only
+            self.job.workers.all("save", str(staging / "actor"), with_optimizer)
+        return staging
+
+    def _commit(self, staging: Path, step: int) -> Path:
+        """Make the staged folder a checkpoint, and let older ones go."""
+        with self.job.clock.phase("commit"):
             checkpoint = self.store.commit(staging, self._state(step))
-            self.store.prune(config.trainer.save_limit, int(self.best["step"]) if self.best else None)
+            self.store.prune(self.job.config.trainer.save_limit, int(self.best["step"]) if self.best else None)
         return checkpoint.path
 
     def _state(self, step: int) -> dict[str, Any]:
