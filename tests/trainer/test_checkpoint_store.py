@@ -102,8 +102,8 @@ def test_pruning_keeps_the_newest_and_the_best(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     for step in range(1, 7):
         _save(store, step)
-    assert store.prune(-1, 1) == []
-    gone = store.prune(2, best_step=3)
+    assert store.prune(-1, 1, current_step=6) == []
+    gone = store.prune(2, best_step=3, current_step=6)
     assert sorted(path.name for path in gone) == ["global_step_1", "global_step_2", "global_step_4"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["global_step_3", "global_step_5", "global_step_6"]
 

@@ -69,7 +69,15 @@ def run_demo(config: DemoConfig, display: DemoDisplay) -> DemoSummary:
     """All stages in order; finished ones are skipped, the interrupted one goes on where it stopped."""
     demo = _Demo(config, display)
     before = _prepare(demo)
-    trained = demo.stage("rl", "GRPO", demo.train, demo.inputs("rl_", "max_") | {"rollout": config.rollout}, before)
+    decides = demo.inputs("rl_", "max_", "group_", "temperature", "val_freq", "save_freq", "workers")
+    trained = demo.stage("rl", "GRPO", demo.train, decides | {"rollout": config.rollout}, before)
+        "rl",
+        "GRPO",
+        demo.train,
+        demo.inputs("rl_", "max_", "group_", "temperature", "val_freq", "save_freq", "workers")
+        | {"rollout": config.rollout},
+        before,
+    )
     export = demo.stage("policy", "Export to Hugging Face", demo.export, {}, trained)
     after = demo.stage("eval-after", "Accuracy after", demo.evaluate_after, {}, export)
     return demo.report(trained, before, after)
@@ -86,7 +94,7 @@ def _prepare(demo: _Demo) -> StageResult:
     data = demo.stage("data", "Clips and questions", demo.make_data, demo.inputs("num_") | {"seed": demo.seed})
     start = demo.stage("model", "Untrained tiny model", demo.make_model, {}, data)
     cache = demo.stage("cache", "Frames into the cache", demo.fill_cache, {}, data)
-    warm = demo.stage("sft", "Supervised warm-up", demo.warm_up, demo.inputs("sft_", "max_"), start, cache)
+    warm = demo.stage("sft", "Supervised warm-up", demo.warm_up, demo.inputs("sft_", "max_", "workers"), start, cache)
     return demo.stage("eval-before", "Accuracy before", demo.evaluate_before, {}, warm)
 
 

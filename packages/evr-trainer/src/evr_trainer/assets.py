@@ -39,17 +39,21 @@ def quiet_transformers() -> None:
     transformers_logging.disable_progress_bar()
 
 
-def resolve_device(device: str) -> str:
+def resolve_device(device: str, num_workers: int) -> str:
     """``auto`` becomes ``cuda`` where there is one, else ``cpu``.
 
     Raises:
         ValueError: ``cuda`` is asked for on a machine without.
     """
     if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError(
             "trainer.device=cuda, but torch sees no CUDA device; set trainer.device=cpu or install a driver"
+        )
+    if device == "cuda" and torch.cuda.device_count() < num_workers:
+        raise ValueError(
+            f"{num_workers} workers, but only {torch.cuda.device_count()} CUDA devices here; every worker takes one"
         )
     return device
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -27,8 +28,9 @@ class MetricSums:
         self.add(name, float(values.double().sum()), float(values.numel()))
 
     def add_max(self, name: str, value: float) -> None:
-        """Keep the largest value."""
-        self.maxima[name] = max(self.maxima.get(name, value), value)
+        """Keep the largest value; one that is no number is kept above all."""
+        known = self.maxima.get(name, value)
+        self.maxima[name] = known if math.isnan(known) else value if math.isnan(value) else max(known, value)
 
     def result(self) -> dict[str, float]:
         """Means and maxima by name; a mean over nothing is left out."""

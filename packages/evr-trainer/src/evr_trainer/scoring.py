@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from evr_trainer.cluster.group import payload_bytes
 from evr_trainer.cluster.local import require_ray
 from evr_trainer.config import RewardConfig
 
+_log = logging.getLogger(__name__)
 __all__ = ["Rewards", "Scorer", "reward_records"]
 
 
@@ -25,16 +27,20 @@ class Rewards:
     """Scores of a batch: every metric the reward function returned, float32 [G, n], and what became of each response.
 
     ``metrics`` holds at least ``overall``; a metric that only some responses have is NaN elsewhere.
-    ``outcomes[g][i]`` is one of evr_rewards' outcomes ("" when the reward function names none).
+    ``outcomes[g][i]`` is one of evr_rewards' outcomes ("" when the reward function names none), ``errors[g][i]`` says
+    why scoring failed ("" when it did not); a response whose scoring failed has no metrics.
     """
 
     metrics: Mapping[str, Tensor]
     outcomes: Sequence[Sequence[str]]
+    errors: Sequence[Sequence[str]]
 
     @property
     def overall(self) -> Tensor:
-        """The reward. [G, n]"""
-        return self.metrics["overall"]
+        """The reward; where scoring failed, the mean of the group's others: a failure teaches nothing. [G, n]"""
+        overall = self.metrics["overall"]
+        mean = overall.nanmean(dim=-1, keepdim=True).nan_to_num(0.0)
+        return torch.where(overall.isnan(), mean, overall)
 
     def summary(self) -> dict[str, float]:
         """``reward/<metric>`` means and ``reward/outcome/<name>`` shares."""
@@ -42,7 +48,7 @@ class Rewards:
         flat = [outcome for group in self.outcomes for outcome in group if outcome]
         for name in sorted(set(flat)):
             result[f"reward/outcome/{name}"] = flat.count(name) / len(flat)
-        for failure in ("error", "timeout"):
+        for failure in _FAILURES:
             result.setdefault(f"reward/outcome/{failure}", 0.0)
         return result
 
@@ -97,6 +103,7 @@ class Scorer:
         self.config = config
         self._processes = [actor.options(num_cpus=0.01).remote(config) for _ in range(config.num_cpus)]
         self.bytes_crossed = 0
+        self._warned = False
 
     def submit(self, records: list[dict[str, Any]]) -> list[Any]:
         """Start scoring and return at once."""
@@ -112,16 +119,25 @@ class Scorer:
         """Wait for the scores of ``num_groups`` x ``n`` records."""
         rows = [row for part in require_ray().get(pending) for row in part]
         self.bytes_crossed += payload_bytes(rows)
+        failures = [_failure(row) for row in rows]
+        if rows and all(failures):
+            raise ValueError(f"worker.reward: no response could be scored; the first failed with: {failures[0]}")
+        if any(failures) and not self._warned:
+            self._warned = True  # the metrics go on counting them
+            _log.warning("a response could not be scored: %s", next(filter(None, failures)))
+        measured = [{} if failure else row for row, failure in zip(rows, failures, strict=True)]
         metrics = {
-            name: torch.tensor([float(row.get(name, math.nan)) for row in rows]).reshape(num_groups, n)
-            for name in _metric_names(rows)
+            name: torch.tensor([float(row.get(name, math.nan)) for row in measured]).reshape(num_groups, n)
+            for name in _metric_names(measured)
         }
-        if "overall" not in metrics or not bool(metrics["overall"].isfinite().all()):
-            raise ValueError(
-                f"the reward function returned, among others, {rows[0]!r}: every result needs a finite number 'overall'"
-            )
-        outcomes = [[str(row.get("outcome", "")) for row in rows[g * n : (g + 1) * n]] for g in range(num_groups)]
-        return Rewards(metrics, outcomes)
+        for row, failure in zip(rows, failures, strict=True):
+            if not failure and not math.isfinite(float(row.get("overall", math.nan))):
+                raise ValueError(f"the reward function returned {row!r}: every result needs a finite number 'overall'")
+
+        def grouped(values: list[str]) -> list[list[str]]:
+            return [values[g * n : (g + 1) * n] for g in range(num_groups)]
+
+        return Rewards(metrics, grouped([str(row.get("outcome", "")) for row in rows]), grouped(failures))
 
     def take_bytes(self) -> int:
         """Bytes crossed since the last call."""
@@ -135,6 +151,13 @@ class Scorer:
             ray.kill(process)
 
 
+def _failure(row: Mapping[str, Any]) -> str:
+    """Why a response could not be scored; empty when it was."""
+    outcome = str(row.get("outcome", ""))
+    return f"{outcome}: {row.get('error') or row.get('detail') or 'no reason given'}" if outcome in _FAILURES else ""
+
+
+_FAILURES = ("error", "timeout")
 # What a result says about a response that is no measurement of it, also where it is a number.
 _NO_METRICS = {"outcome", "extracted", "detail", "error"}
 

@@ -61,7 +61,7 @@ def train_sft(
         WorkerError: A worker failed or died; the same command continues from the last checkpoint.
     """
     records = check_sft_run(config)
-    device = resolve_device(config.trainer.device)
+    device = resolve_device(config.trainer.device, config.trainer.n_workers)
     model = config.model
     assets = load_assets(model.model_path, model.tokenizer, chat_template=config.data.override_chat_template)
     dataset = PromptDataset.build(records, config.data, assets)
@@ -118,7 +118,7 @@ class _SftRun:
             run.logger, run.output_dir, total_steps=total_steps, resumed_step=done, print_line=self.print_line
         )
         learning_rate = LearningRate.of(self.config.optim, total_steps)
-        metrics: dict[str, float] = {}
+        metrics: dict[str, float] = dict(checkpoint.state["metrics"]) if checkpoint else {}
         for step in range(done + 1, total_steps + 1):
             clock.start(step)
             with clock.phase("update"):
@@ -131,8 +131,10 @@ class _SftRun:
             metrics |= clock.metrics()
             self._report(trackers, step, total_steps, metrics)
             if staging is not None:  # only now: what is behind a checkpoint is never written again
-                checkpoint = store.commit(staging, {"step": step, "sampler_position": sampler.position})
-                store.prune(run.save_limit, None)
+                checkpoint = store.commit(
+                    staging, {"step": step, "sampler_position": sampler.position, "metrics": metrics}
+                )
+                store.prune(run.save_limit, None, current_step=step)
         for tracker in trackers:
             tracker.close()
         assert checkpoint is not None

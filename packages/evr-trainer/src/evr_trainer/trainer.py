@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ def train(
         WorkerError: A worker failed or died. What was saved is complete; the same command continues from there.
     """
     records, val_records = check_run(config)
-    device = resolve_device(config.trainer.device)
+    device = resolve_device(config.trainer.device, config.trainer.n_workers)
     model = config.worker.actor.model
     assets = load_assets(model.model_path, model.tokenizer, chat_template=config.data.override_chat_template)
     dataset = PromptDataset.build(records, config.data, assets)
@@ -125,7 +126,7 @@ class _Run:
     total_steps: int
     on_step: OnStep | None
     print_line: Callable[[str], None] | None
-    best: Mapping[str, float] | None = None  # {"step", "score"} of the best validation
+    best: Mapping[str, float] | None = None  # {"step", "score"} of the best checkpoint that was validated
 
     def run(self) -> TrainSummary:
         config = self.job.config
@@ -133,28 +134,29 @@ class _Run:
         log_dir.mkdir(parents=True, exist_ok=True)
         checkpoint = self._resume()
         done = checkpoint.step if checkpoint else 0
-        with self._trackers(log_dir, done) as trackers:
-            generations = GenerationLog(log_dir, done)
-            metrics: dict[str, float] = {}
+        if config.trainer.val_only:
+            return self._validate_only(checkpoint)
+        known = done if checkpoint else -1  # rows up to here stay; what comes after is written again
+        with self._trackers(log_dir, known) as trackers:
+            generations = GenerationLog(log_dir, known)
+            metrics: dict[str, float] = dict(checkpoint.state["metrics"]) if checkpoint else {}
             last = checkpoint.path if checkpoint else None
-            if self.job.val_dataset is not None and done == 0 and self._validates_first():
+            if self.job.val_dataset is not None and not checkpoint and config.trainer.val_before_train:
                 self.job.clock.start(0)
-                metrics = self._validate(0)
+                metrics = self._validate()
                 log_all(trackers, 0, metrics)
-            if config.trainer.val_only:
-                return TrainSummary(done, config.trainer.checkpoint_dir, last, metrics)
             for step in range(done + 1, self.total_steps + 1):
                 output = training_step(self.job, step)
-                metrics = dict(output.metrics)
+                metrics = dict(output.metrics) | self._bytes_crossed(output)
                 if self._is_due(step, config.trainer.val_freq) and self.job.val_dataset is not None:
-                    metrics |= self._validate(step)
+                    metrics |= self._validate()
                 saves = self._is_due(step, config.trainer.save_freq) or step == self.total_steps
                 staging = self._stage(step) if saves else None
                 metrics |= self._accounting(output)
                 log_all(trackers, step, metrics)
                 self._log_generations(generations, step, output)
                 if staging is not None:  # only now: what is behind a checkpoint is never written again
-                    last = self._commit(staging, step)
+                    last = self._commit(staging, step, metrics)
                 if self.on_step is not None:
                     self.on_step(step, metrics)
         return TrainSummary(max(done, self.total_steps), config.trainer.checkpoint_dir, last, metrics)
@@ -174,21 +176,46 @@ class _Run:
             for tracker in trackers:
                 tracker.close()
 
-    def _validates_first(self) -> bool:
-        return self.job.config.trainer.val_before_train or self.job.config.trainer.val_only
+    def _validate_only(self, checkpoint: Checkpoint | None) -> TrainSummary:
+        """Validate the policy as it is; the run's files stay as they are."""
+        if self.job.val_dataset is None:
+            raise ValueError("trainer.val_only=true needs data.val_files")
+        done = checkpoint.step if checkpoint else 0
+        self.job.clock.start(done)
+        metrics = self._validate()
+        trackers = make_trackers(
+            self.job.config.trainer.logger,
+            self.job.config.trainer.log_dir / "val_only",
+            total_steps=self.total_steps,
+            resumed_step=-1,
+            print_line=self.print_line,
+        )
+        log_all(trackers, done, metrics)
+        for tracker in trackers:
+            tracker.close()
+        return TrainSummary(
+            done, self.job.config.trainer.checkpoint_dir, checkpoint.path if checkpoint else None, metrics
+        )
 
     @staticmethod
     def _is_due(step: int, every: int) -> bool:
         return every > 0 and step % every == 0
 
-    def _validate(self, step: int) -> dict[str, float]:
+    def _validate(self) -> dict[str, float]:
         assert self.job.val_dataset is not None
         with self.job.clock.phase("validate"):
             metrics = validate(self.job, self.job.val_dataset)
-        score = metrics.get("val/accuracy", metrics["val/overall"])
+        self.job.workers.take_bytes()  # validation's own; the step's are counted before it
+        self.job.scorer.take_bytes()
+        return metrics
+
+    def _note_best(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Keep this step as the best one if its checkpoint, being saved now, was validated and scored highest."""
+        score = metrics.get("val/accuracy", metrics.get("val/overall"))
+        if score is None or math.isnan(score):
+            return
         if self.best is None or score > self.best["score"]:
             self.best = {"step": step, "score": score}
-        return metrics
 
     def _resume(self) -> Checkpoint | None:
         """Load the checkpoint to go on from, if there is one."""
@@ -200,6 +227,10 @@ class _Run:
         if checkpoint is None:
             return None
         state = checkpoint.state
+        if "dataset_size" not in state:
+            raise ValueError(
+                f"{checkpoint.path} is no checkpoint of reinforcement learning; export it and start from that"
+            )
         if state["dataset_size"] != self.job.sampler.size:
             raise ValueError(
                 f"{checkpoint.path} was made with {state['dataset_size']} usable records, data.train_files has "
@@ -208,7 +239,10 @@ class _Run:
             )
         self.job.workers.all("load", str(checkpoint.actor_dir))
         self.job.sampler.position = state["sampler_position"]
-        self.job.kl.coef = state["kl_coef"]
+        if self.job.kl.adaptive:
+            self.job.kl.coef = state["kl_coef"]
+        if not (checkpoint.actor_dir / "optimizer.json").is_file():
+            _log.warning("%s holds no optimizer state: the optimizer starts anew", checkpoint.path)
         self.best = state["best"]
         _log.warning("continuing from %s", checkpoint.path)
         return checkpoint
@@ -221,16 +255,19 @@ class _Run:
             self.job.workers.all("save", str(staging / "actor"), with_optimizer)
         return staging
 
-    def _commit(self, staging: Path, step: int) -> Path:
+    def _commit(self, staging: Path, step: int, metrics: Mapping[str, float]) -> Path:
         """Make the staged folder a checkpoint, and let older ones go."""
+        self._note_best(step, metrics)
+        best = int(self.best["step"]) if self.best else None
         with self.job.clock.phase("commit"):
-            checkpoint = self.store.commit(staging, self._state(step))
-            self.store.prune(self.job.config.trainer.save_limit, int(self.best["step"]) if self.best else None)
+            checkpoint = self.store.commit(staging, self._state(step, metrics))
+            self.store.prune(self.job.config.trainer.save_limit, best, current_step=step)
         return checkpoint.path
 
-    def _state(self, step: int) -> dict[str, Any]:
+    def _state(self, step: int, metrics: Mapping[str, float]) -> dict[str, Any]:
         return {
             "step": step,
+            "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
             "sampler_position": self.job.sampler.position,
             "dataset_size": self.job.sampler.size,
             "kl_coef": self.job.kl.coef,
@@ -239,10 +276,9 @@ class _Run:
         }
 
     def _accounting(self, output: StepOutput) -> dict[str, float]:
-        """Time, throughput, bytes across processes and memory of the step."""
+        """Time, throughput and memory of the step."""
         timings = self.job.clock.metrics()
         tokens = float(sum(output.rollouts.group_tokens()))
-        crossed = float(self.job.workers.take_bytes() + self.job.scorer.take_bytes())
         memory: list[dict[str, float]] = self.job.workers.all("memory")
         self.job.workers.take_bytes()
         update_s = timings.get("timing_s/update", 0.0)
@@ -252,10 +288,13 @@ class _Run:
             "perf/total_num_tokens": tokens,
             "perf/throughput": tokens / timings["timing_s/step"] / len(self.job.workers),
             "media/skipped_records": float(self.job.dataset.num_skipped),
-            "media/bytes_per_step": crossed,
-            "media/bytes_per_sample": crossed / len(output.rollouts),
             "media/host_rss_gib": psutil.Process().memory_info().rss / 2**30 + sum(m["host_rss_gib"] for m in memory),
         }
+
+    def _bytes_crossed(self, output: StepOutput) -> dict[str, float]:
+        """What the training step sent between processes, in all and per prompt."""
+        crossed = float(self.job.workers.take_bytes() + self.job.scorer.take_bytes())
+        return {"media/bytes_per_step": crossed, "media/bytes_per_sample": crossed / len(output.rollouts)}
 
     def _log_generations(self, log: GenerationLog, step: int, output: StepOutput) -> None:
         """The first group of every step, as text with its scores."""
@@ -266,7 +305,9 @@ class _Run:
                 rollouts["response_ids"][0, i, :length].tolist(), skip_special_tokens=True
             )
             scores = {name: float(values[0, i]) for name, values in rewards.metrics.items()}
-            responses.append({"text": text, **scores, "outcome": rewards.outcomes[0][i]})
+            known = {name: score for name, score in scores.items() if math.isfinite(score)}
+            failure = {"error": rewards.errors[0][i]} if rewards.errors[0][i] else {}
+            responses.append({"text": text, **known, "outcome": rewards.outcomes[0][i], **failure})
         log.log(step, output.samples[0], rollouts.prompts[0], responses)
 
 

@@ -34,7 +34,8 @@ def validate(job: Job, dataset: PromptDataset) -> dict[str, float]:
     """Mean of every reward metric as ``val/<metric>``, and ``val/accuracy/<problem type>``."""
     config = job.config
     sampling = validation_sampling(config)
-    seed = config.worker.rollout.val_override_config.seed or config.worker.rollout.seed
+    override = config.worker.rollout.val_override_config
+    seed = config.worker.rollout.seed if override.seed is None else override.seed
     size = len(dataset) if config.data.val_batch_size == -1 else config.data.val_batch_size
     values: defaultdict[str, list[torch.Tensor]] = defaultdict(list)
     for start in range(0, len(dataset), size):

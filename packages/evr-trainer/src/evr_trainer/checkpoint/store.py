@@ -118,12 +118,16 @@ class CheckpointStore:
                 _log.warning("checkpoint passed over: %s", error)
         return None
 
-    def prune(self, limit: int, best_step: int | None) -> list[Path]:
-        """Remove all but the newest ``limit`` checkpoints and the best one; -1 keeps all. Returns what went."""
+    def prune(self, limit: int, best_step: int | None, *, current_step: int) -> list[Path]:
+        """Remove all but the newest ``limit`` checkpoints and the best one; -1 keeps all. Returns what went.
+
+        Folders of steps behind ``current_step``, the one just saved, are left alone: they are damaged or another run's,
+        and must not count as newer than what can be used.
+        """
         if limit == -1:
             return []
-        folders = self._folders()
-        keep = set(sorted(folders)[-limit:]) | {best_step}
+        folders = {step: path for step, path in self._folders().items() if step <= current_step}
+        keep = set(sorted(folders)[-limit:]) | {best_step, current_step}
         gone = [path for step, path in folders.items() if step not in keep]
         for path in gone:
             shutil.rmtree(path)

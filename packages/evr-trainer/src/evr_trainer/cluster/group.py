@@ -47,9 +47,13 @@ class WorkerGroup:
             for rank in range(spec.world_size)
         ]
         group = cls(handles)
-        host, port = group._one(0, "rendezvous")
-        group.all("connect", host, port)
-        group.all("build")
+        try:
+            host, port = group._rendezvous(spec)
+            group.all("connect", host, port)
+            group.all("build")
+        except BaseException:
+            group.kill()
+            raise
         return group
 
     def __len__(self) -> int:
@@ -86,7 +90,7 @@ class WorkerGroup:
                 if isinstance(cause, ValueError):
                     raise cause from error
                 raise WorkerError(f"worker {rank} failed in {method}: {cause}") from error
-            except ray.exceptions.RayActorError as error:
+            except ray.exceptions.RayError as error:
                 rank = list(pending).index(done[0])
                 raise WorkerError(
                     f"worker {rank} died in {method}: {error}. Run the same command again to continue from the last "
@@ -106,9 +110,24 @@ class WorkerGroup:
         """End the workers."""
         ray = require_ray()
         with suppress(ray.exceptions.RayError, TimeoutError):  # they are killed next, whatever state they are in
-            ray.get([handle.close.remote() for handle in self.handles], timeout=30)
+            ray.get([handle.close.remote() for handle in self.handles], timeout=5)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the workers at once, whatever they are doing."""
+        ray = require_ray()
         for handle in self.handles:
             ray.kill(handle)
 
-    def _one(self, rank: int, method: str, *args: Any) -> Any:
-        return require_ray().get(getattr(self.handles[rank], method).remote(*args))
+    def _rendezvous(self, spec: WorkerSpec) -> tuple[str, int]:
+        """The group's master address, once worker 0 has started."""
+        ray = require_ray()
+        try:
+            host, port = ray.get(self.handles[0].rendezvous.remote(), timeout=spec.collective_timeout_s)
+        except ray.exceptions.GetTimeoutError as error:
+            need = f"{spec.world_size} CPUs" + (f" and {spec.world_size} GPUs" if spec.device == "cuda" else "")
+            raise WorkerError(
+                f"worker 0 did not start within {spec.collective_timeout_s:g} s: the cluster must have {need} free; it "
+                f"has {ray.available_resources()}"
+            ) from error
+        return str(host), int(port)

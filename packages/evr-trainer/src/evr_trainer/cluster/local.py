@@ -32,8 +32,9 @@ def ray_cluster(address: str | None, *, num_cpus: int, num_gpus: int = 0) -> Ite
     """A connection to a cluster for the time of the block.
 
     Args:
-        address: Of a running cluster; None starts one on this machine that listens on loopback only and ends with the
-            block, or with this process if that is killed.
+        address: Of a running cluster; None starts one for this machine alone that ends with the block, or with this
+            process if that is killed. Ray opens its ports on every interface and guards them by a token
+            (``RAY_AUTH_MODE``, on by default), which only this user's processes can read.
         num_cpus: CPU slots of a cluster started here (logical: workers and scorers share the real cores).
         num_gpus: GPU slots of a cluster started here.
     """

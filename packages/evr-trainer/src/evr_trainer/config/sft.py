@@ -64,7 +64,7 @@ class SftTrainerConfig(Section):
     find_last_checkpoint: bool = True
     """Continue from the newest complete checkpoint in output_dir when load_checkpoint_path is null."""
     ray_address: str | None = None
-    """Address of a running Ray cluster; null starts one on this machine that listens on loopback only."""
+    """Address of a running Ray cluster; null starts one on this machine, guarded by Ray's token."""
     collective_timeout_s: Annotated[float, Field(gt=0.0)] = 600.0
     """Seconds after which a collective operation that some worker does not join fails."""
 

@@ -32,7 +32,7 @@ class TrainerConfig(Section):
     seed: int = 1
     """Deprecated and without effect: data.seed and worker.rollout.seed decide, and nothing else is random."""
     ray_address: str | None = None
-    """Address of a running Ray cluster; null starts one on this machine that listens on loopback only."""
+    """Address of a running Ray cluster; null starts one on this machine, guarded by Ray's token."""
     collective_timeout_s: PositiveFloat = 600.0
     """Seconds after which a collective operation that some worker does not join fails."""
     max_try_make_batch: CountOrOff = 20

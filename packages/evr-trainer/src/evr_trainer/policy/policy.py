@@ -87,7 +87,7 @@ class Policy:
     ) -> MetricSums:
         """One optimizer step on this rank's share of the batch; a collective over all ranks.
 
-        A gradient that is not finite is not applied; ``actor/skipped_updates`` counts it.
+        A gradient that is not finite is not applied; ``actor/skipped_updates`` is then 1.
         """
         if self.optimizer is None:
             raise ValueError("a policy without optimizer (a reference model) cannot be updated")
