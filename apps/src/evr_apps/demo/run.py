@@ -71,13 +71,6 @@ def run_demo(config: DemoConfig, display: DemoDisplay) -> DemoSummary:
     before = _prepare(demo)
     decides = demo.inputs("rl_", "max_", "group_", "temperature", "val_freq", "save_freq", "workers")
     trained = demo.stage("rl", "GRPO", demo.train, decides | {"rollout": config.rollout}, before)
-        "rl",
-        "GRPO",
-        demo.train,
-        demo.inputs("rl_", "max_", "group_", "temperature", "val_freq", "save_freq", "workers")
-        | {"rollout": config.rollout},
-        before,
-    )
     export = demo.stage("policy", "Export to Hugging Face", demo.export, {}, trained)
     after = demo.stage("eval-after", "Accuracy after", demo.evaluate_after, {}, export)
     return demo.report(trained, before, after)

@@ -229,7 +229,7 @@ class _Run:
         state = checkpoint.state
         if "dataset_size" not in state:
             raise ValueError(
-                f"{checkpoint.path} is no checkpoint of reinforcement learning; export it and start from that"
+                f"{checkpoint.path} is no checkpoint of `evr train`; export it (evr merge), start from that"
             )
         if state["dataset_size"] != self.job.sampler.size:
             raise ValueError(
