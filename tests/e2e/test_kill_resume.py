@@ -38,8 +38,11 @@ def _finish(config: Path) -> str:
     return output
 
 
-def _kill_in(config: Path, run_dir: Path, *, step: int, phase: str) -> None:
-    """Start the command and SIGKILL its process once it says that it is in that phase of that step."""
+def _kill_in(config: Path, run_dir: Path, *, step: int, phase: str) -> list[psutil.Process]:
+    """Start the command and SIGKILL its process once it says that it is in that phase of that step.
+
+    Its workers must be gone soon; returned are Ray's own agents, which take a minute to notice.
+    """
     process = _start(config)
     deadline = time.monotonic() + LIMIT_S
     status: dict[str, object] = {}
@@ -53,12 +56,15 @@ def _kill_in(config: Path, run_dir: Path, *, step: int, phase: str) -> None:
             if status.get("pid") != process.pid:  # what an earlier, killed process left
                 status = {}
         family = psutil.Process(process.pid).children(recursive=True)
-        assert family, "the cluster's processes are children of the command"
+        agents = [child for child in family if child.name().endswith("Agent")]
+        workers = [child for child in family if child not in agents]
+        assert len(workers) > 4, "the cluster's processes and two workers are children of the command"
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-    _, alive = psutil.wait_procs(family, timeout=60)
+    _, alive = psutil.wait_procs(workers, timeout=60)
     assert not alive, f"left behind by the killed command: {alive}"
+    return agents
 
 
 def _weights(run_dir: Path, step: int) -> dict[str, torch.Tensor]:
@@ -79,11 +85,11 @@ def test_killed_in_four_phases_and_resumed_equals_uninterrupted(job: TrainJob, t
     _finish(job.write_config("calm", calm_dir, **settings))
 
     config = job.write_config("killed", killed_dir, **settings)
-    _kill_in(config, killed_dir, step=3, phase="rollout")  # behind the checkpoint of step 2
-    _kill_in(config, killed_dir, step=4, phase="update")
-    _kill_in(config, killed_dir, step=4, phase="save")
+    agents = _kill_in(config, killed_dir, step=3, phase="rollout")  # behind the checkpoint of step 2
+    agents += _kill_in(config, killed_dir, step=4, phase="update")
+    agents += _kill_in(config, killed_dir, step=4, phase="save")
     assert sorted(path.name for path in killed_dir.glob("global_step_*")) == ["global_step_2"]
-    _kill_in(config, killed_dir, step=4, phase="commit")  # whichever side of the rename it hits
+    agents += _kill_in(config, killed_dir, step=4, phase="commit")  # whichever side of the rename it hits
     output = _finish(config)
     assert "continuing from" in output
 
@@ -98,3 +104,5 @@ def test_killed_in_four_phases_and_resumed_equals_uninterrupted(job: TrainJob, t
     again = _finish(config)  # a finished run has nothing left to do, and says where it is
     assert _weights(killed_dir, STEPS).keys() == calm.keys()
     assert "global_step_5" in again
+    _, alive = psutil.wait_procs(agents, timeout=180)
+    assert not alive, f"left behind by the killed commands: {alive}"
