@@ -238,7 +238,6 @@ def test_a_video_that_cannot_be_decoded_is_refused(
         PromptDataset.build(found, data, assets)
 
 
-@pytest.mark.xfail(raises=AssertionError, reason="num_skipped counts bad files, not the records that need them")
 def test_every_record_of_a_bad_file_is_counted(
     demo: DemoData, assets: ModelAssets, cache_dir: Path, bad_records: str, tmp_path: Path
 ) -> None:
@@ -272,9 +271,6 @@ def test_missing_media_are_listed_up_to_ten(
     ]
 
 
-@pytest.mark.xfail(
-    raises=ValueError, reason="without data.image_dir paths start from the working directory, not from the record file"
-)
 def test_without_a_media_folder_paths_start_from_the_record_file(
     demo: DemoData, cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

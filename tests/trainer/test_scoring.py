@@ -298,9 +298,6 @@ def test_a_result_without_a_finite_overall_is_refused(scorers: dict[str, Scorer]
     assert f"the reward function returned {row!r}: " in str(refusal.value)
 
 
-@pytest.mark.xfail(
-    reason="Ray's error about a dead actor comes through in place of the ValueError that train() promises"
-)
 def test_a_function_that_the_file_does_not_have_is_a_value_error(scorers: dict[str, Scorer]) -> None:
     with pytest.raises(ValueError, match=r"no function 'mian'.*it has main"):
         score_texts(scorers["missing"], ["ok 1"])

@@ -108,13 +108,14 @@ class PromptDataset:
             assets.tokenizer,
             assets.geometry,
             template=data.format_prompt,
-            num_skipped=len(found.rejected) + len(result.failures),
+            num_skipped=len(found.rejected) + len(samples) - len(usable),
         )
         dataset._check_lengths(data.max_prompt_length, data.filter_overlong_prompts)
         if not len(dataset):
             raise ValueError(
-                f"{path}: no record is left to use; {len(found.rejected)} were malformed, {len(result.failures)} had "
-                "media that cannot be read, the others were too long. The log lists them"
+                f"{path}: no record is left to use; {len(found.rejected)} were malformed, "
+                f"{len(samples) - len(usable)} had media that cannot be read, the others were too long. The log "
+                "lists them"
             )
         return dataset
 
@@ -148,7 +149,9 @@ def read_records(data: DataConfig, *, validation: bool = False) -> SampleSet:
         ValueError: Missing or empty media files (unless ``data.skip_bad_records``; decoding then counts them).
     """
     path, skip = _source(data, validation), data.skip_bad_records
-    found = read_samples(path, fields=data.record_fields, media_dir=data.image_dir, skip_bad_records=skip)
+    file = Path(path.partition("@")[0])
+    beside = file if file.is_dir() else file.parent  # of a hub data set: the working directory
+    found = read_samples(path, fields=data.record_fields, media_dir=data.image_dir or beside, skip_bad_records=skip)
     for bad in found.rejected:
         _log.warning("record skipped: %s", bad)
     if not skip:

@@ -20,4 +20,4 @@ class KLController:
         """After a step with mean divergence ``kl`` over ``num_samples`` responses."""
         if self.adaptive:
             error = min(max(kl / self.target - 1.0, -0.2), 0.2)
-            self.coef *= 1.0 + error * num_samples / self.horizon
+            self.coef *= max(1.0 + error * num_samples / self.horizon, 0.0)

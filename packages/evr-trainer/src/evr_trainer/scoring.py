@@ -14,9 +14,10 @@ from torch import Tensor
 
 from evr_core import Sample
 from evr_trainer.carriers import RolloutBatch
-from evr_trainer.cluster.group import payload_bytes
+from evr_trainer.cluster.group import WorkerError, payload_bytes
 from evr_trainer.cluster.local import require_ray
 from evr_trainer.config import RewardConfig
+from evr_trainer.reward_process import RewardProcess
 
 _log = logging.getLogger(__name__)
 __all__ = ["Rewards", "Scorer", "reward_records"]
@@ -79,27 +80,12 @@ def reward_records(
     return records
 
 
-class _ScorerProcess:
-    """Runs the reward function; one Ray actor."""
-
-    def __init__(self, config: RewardConfig) -> None:
-        from evr_rewards import load_reward_function
-
-        options: dict[str, Any] = {"timeout_s": config.timeout_s, **config.reward_function_kwargs}
-        if not config.reward_function:
-            options |= {"accuracy_weight": config.accuracy_weight, "format_weight": config.format_weight}
-        self._function = load_reward_function(config.reward_function or None, **options)
-
-    def score(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [dict(row) for row in self._function(records)]
-
-
 class Scorer:
     """Scores batches in ``config.num_cpus`` processes beside the workers."""
 
     def __init__(self, config: RewardConfig) -> None:
         ray = require_ray()
-        actor = ray.remote(_ScorerProcess)
+        actor = ray.remote(RewardProcess)
         self.config = config
         self._processes = [actor.options(num_cpus=0.01).remote(config) for _ in range(config.num_cpus)]
         self.bytes_crossed = 0
@@ -117,7 +103,7 @@ class Scorer:
 
     def collect(self, pending: list[Any], num_groups: int, n: int) -> Rewards:
         """Wait for the scores of ``num_groups`` x ``n`` records."""
-        rows = [row for part in require_ray().get(pending) for row in part]
+        rows = [row for part in _results(pending) for row in part]
         self.bytes_crossed += payload_bytes(rows)
         failures = [_failure(row) for row in rows]
         if rows and all(failures):
@@ -149,6 +135,24 @@ class Scorer:
         ray = require_ray()
         for process in self._processes:
             ray.kill(process)
+
+
+def _results(pending: Sequence[Any]) -> list[list[dict[str, Any]]]:
+    """What the processes return; a fault of the reward function's own as the ValueError that it is.
+
+    Raises:
+        ValueError: The reward function cannot be loaded.
+        WorkerError: A process died.
+    """
+    ray = require_ray()
+    try:
+        return list(ray.get(list(pending)))
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, ValueError):
+            raise error.cause from error
+        raise
+    except ray.exceptions.RayError as error:
+        raise WorkerError(f"a reward process died: {error}. Run the same command again to continue") from error
 
 
 def _failure(row: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from evr_trainer.config import TrainConfig, require_valid
 from evr_trainer.data import EpochSampler, PromptDataset, media_kinds, read_records
 from evr_trainer.kl_control import KLController
 from evr_trainer.policy.optim import LearningRate
+from evr_trainer.reward_process import load_rewards
 from evr_trainer.scoring import Scorer
 from evr_trainer.step import Job, StepOutput, training_step
 from evr_trainer.tracking import GenerationLog, PhaseClock, Tracker, log_all, make_trackers
@@ -110,6 +111,7 @@ def check_run(config: TrainConfig) -> tuple[SampleSet, SampleSet | None]:
         ValueError: Records or media that cannot be used.
     """
     require_valid(config, media=())
+    load_rewards(config.worker.reward)
     records = read_records(config.data)
     val_records = read_records(config.data, validation=True) if config.data.val_files else None
     media = media_kinds(records) | (media_kinds(val_records) if val_records else set())

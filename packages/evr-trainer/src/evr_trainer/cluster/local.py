@@ -52,7 +52,6 @@ def ray_cluster(address: str | None, *, num_cpus: int, num_gpus: int = 0) -> Ite
             object_store_memory=_OBJECT_STORE_BYTES,
             log_to_driver=False,  # workers report by results and errors; what else they say is in Ray's log folder
             logging_level=logging.ERROR,
-            _node_ip_address="127.0.0.1",
         )
     try:
         yield
