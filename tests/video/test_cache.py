@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import pickle
 import signal
@@ -98,22 +97,34 @@ def test_same_content_under_another_name_hits(tmp_path, media, cache, geometry, 
     assert (cache.hits, cache.misses) == (1, 1)
 
 
-def ensure_in_process(root, path, results):
-    cache = FrameCache(root)
-    handle = cache.ensure_video(path, BUDGET, ModelGeometry())
-    results.put((cache.hits, cache.misses, handle.key))
+ENSURE = """
+import json, sys
+from evr_core import ModelGeometry, VideoBudget
+from evr_video import FrameCache
+
+cache = FrameCache(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+budget = VideoBudget(fps=2.0, min_pixels=32 * 32, max_pixels=96 * 96)
+handle = cache.ensure_video(sys.argv[2], budget, ModelGeometry())
+print(json.dumps([cache.hits, cache.misses, handle.key]))
+"""
 
 
 def test_many_processes_decode_once(media, tmp_path):
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    arguments = (str(tmp_path / "cache"), str(media / "odd.mp4"), results)
-    processes = [context.Process(target=ensure_in_process, args=arguments) for _ in range(5)]
-    for process in processes:
-        process.start()
-    outcomes = [results.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join(timeout=30)
+    """Five processes of their own (a fork of this one could hold another test's locks) ask at the same moment."""
+    command = [sys.executable, "-c", ENSURE, str(tmp_path / "cache"), str(media / "odd.mp4")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(5)]
+    try:
+        assert [process.stdout.readline() for process in processes] == ["ready\n"] * 5
+        for process in processes:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        outcomes = [tuple(json.loads(process.communicate(timeout=120)[0])) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     assert sorted(outcome[:2] for outcome in outcomes) == [(0, 1)] + [(1, 0)] * 4
     assert len({outcome[2] for outcome in outcomes}) == 1
     assert not list((tmp_path / "cache" / "locks").iterdir())
