@@ -14,7 +14,7 @@ from tensordict import TensorDict
 
 from evr_trainer.carriers import ResponseBatch
 from evr_trainer.policy.micro import plan_micro_batches
-from evr_trainer.policy.sharding import MicroBatchLimit, Shards, balance, shard_groups, shard_prompts
+from evr_trainer.policy.sharding import MicroBatchLimit, balance, shard_groups, shard_prompts, unshard_order
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def test_shards_put_together_again_are_the_batch(sizes: list[int], world_size: i
     batch = _batch(sizes)
     shards = shard_groups(batch, world_size, MicroBatchLimit(tokens, responses=4))
     flat = [group for rank in shards.groups for group in rank]
-    assert [flat[place] for place in shards.unshard_order()] == list(range(len(sizes)))
+    assert [flat[place] for place in unshard_order(shards.groups)] == list(range(len(sizes)))
     assert sum(shards.tokens) == sum(batch.group_tokens()) == sum(sizes) + 3 * len(sizes)
     assert len({len(plan) for plan in shards.micro_batches}) == 1
     for rank, plan in zip(shards.groups, shards.micro_batches, strict=True):
@@ -140,4 +140,4 @@ def test_prompts_are_balanced_by_their_tokens() -> None:
 @pytest.mark.parametrize("order", [[[2, 0], [1]], [[], [0, 1, 2]], [[1], [2], [0]]])
 def test_unshard_order_by_hand(order: list[list[int]]) -> None:
     results = [f"result of {group}" for rank in order for group in rank]
-    assert [results[i] for i in Shards(order, [], []).unshard_order()] == [f"result of {g}" for g in range(3)]
+    assert [results[i] for i in unshard_order(order)] == [f"result of {g}" for g in range(3)]

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
+from evr_apps.commands.options import Check, ConfigFile, Overrides
 
 EXAMPLE = "Example: evr train --config run.yaml trainer.max_steps=100 worker.rollout.n=8"
 
 
 def train(
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Dotted overrides; config=FILE works here too."),
-    ] = None,
-    config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML file with the run's settings.")] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Check settings, paths and records, then stop before any model loads.")
-    ] = False,
+    overrides: Overrides = None,
+    config: ConfigFile = None,
+    check: Check = False,
 ) -> None:
     """Train a policy by reinforcement learning.
 

@@ -26,7 +26,7 @@ from evr_trainer.metrics import MetricSums
 from evr_trainer.policy.objective import Supervised
 from evr_trainer.policy.optim import LearningRate
 from evr_trainer.policy.sharding import MicroBatchLimit, shard_groups
-from evr_trainer.tracking import PhaseClock, Tracker, log_all, make_trackers
+from evr_trainer.tracking import PhaseClock, Tracker, log_all, open_trackers
 
 __all__ = ["SftSummary", "check_sft_run", "target_text", "train_sft"]
 
@@ -114,29 +114,27 @@ class _SftRun:
         checkpoint = self._resume(store, sampler)
         done = checkpoint.step if checkpoint else 0
         clock = PhaseClock(run.output_dir)
-        trackers = make_trackers(
-            run.logger, run.output_dir, total_steps=total_steps, resumed_step=done, print_line=self.print_line
-        )
         learning_rate = LearningRate.of(self.config.optim, total_steps)
         metrics: dict[str, float] = dict(checkpoint.state["metrics"]) if checkpoint else {}
-        for step in range(done + 1, total_steps + 1):
-            clock.start(step)
-            with clock.phase("update"):
-                metrics = self._step(sampler, learning_rate(step - 1))
-            staging = None
-            if (run.save_freq > 0 and step % run.save_freq == 0) or step == total_steps:
-                with clock.phase("save"):
-                    staging = store.begin(step)
-                    self.workers.all("save", str(staging / "actor"), True)
-            metrics |= clock.metrics()
-            self._report(trackers, step, total_steps, metrics)
-            if staging is not None:  # only now: what is behind a checkpoint is never written again
-                checkpoint = store.commit(
-                    staging, {"step": step, "sampler_position": sampler.position, "metrics": metrics}
-                )
-                store.prune(run.save_limit, None, current_step=step)
-        for tracker in trackers:
-            tracker.close()
+        with open_trackers(
+            run.logger, run.output_dir, total_steps=total_steps, resumed_step=done, print_line=self.print_line
+        ) as trackers:
+            for step in range(done + 1, total_steps + 1):
+                clock.start(step)
+                with clock.phase("update"):
+                    metrics = self._step(sampler, learning_rate(step - 1))
+                staging = None
+                if (run.save_freq > 0 and step % run.save_freq == 0) or step == total_steps:
+                    with clock.phase("save"):
+                        staging = store.begin(step)
+                        self.workers.all("save", str(staging / "actor"), True)
+                metrics |= clock.metrics()
+                self._report(trackers, step, total_steps, metrics)
+                if staging is not None:  # only now: what is behind a checkpoint is never written again
+                    checkpoint = store.commit(
+                        staging, {"step": step, "sampler_position": sampler.position, "metrics": metrics}
+                    )
+                    store.prune(run.save_limit, None, current_step=step)
         assert checkpoint is not None
         model_dir = export_hf(checkpoint.actor_dir, self.config.model.model_path, run.output_dir / "model")
         return SftSummary(max(done, total_steps), run.output_dir, model_dir, metrics)
@@ -171,10 +169,7 @@ class _SftRun:
 
     def _resume(self, store: CheckpointStore, sampler: EpochSampler) -> Checkpoint | None:
         run = self.config.trainer
-        if run.load_checkpoint_path is not None:
-            checkpoint: Checkpoint | None = store.open(run.load_checkpoint_path)
-        else:
-            checkpoint = store.latest() if run.find_last_checkpoint else None
+        checkpoint = store.choose(run.load_checkpoint_path, find_last=run.find_last_checkpoint)
         if checkpoint is not None:
             self.workers.all("load", str(checkpoint.actor_dir))
             sampler.position = checkpoint.state["sampler_position"]

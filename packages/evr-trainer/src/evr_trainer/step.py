@@ -22,7 +22,7 @@ from evr_trainer.losses import ClipRange, kl_penalty
 from evr_trainer.metrics import MetricSums, summary_stats
 from evr_trainer.policy.objective import PolicyGradient
 from evr_trainer.policy.optim import LearningRate
-from evr_trainer.policy.sharding import MicroBatchLimit, Shards, shard_groups, shard_prompts
+from evr_trainer.policy.sharding import MicroBatchLimit, Shards, shard_groups, shard_prompts, unshard_order
 from evr_trainer.rollout import SamplingParams
 from evr_trainer.scoring import Rewards, Scorer, reward_records
 from evr_trainer.seeding import derive_seed
@@ -136,15 +136,14 @@ def generate(
         part = prompts.select(range(start, min(start + size, len(prompts))))
         places = shard_prompts(part, len(workers))
         results = workers.each("rollout", [(part.select(place), sampling) for place in places])
-        order = Shards(places, [], []).unshard_order()
-        parts.append(RolloutBatch.concat(results).select(order))
+        parts.append(RolloutBatch.concat(results).select(unshard_order(places)))
     return RolloutBatch.concat(parts)
 
 
 def log_probs(workers: WorkerGroup, method: str, batch: ResponseBatch, shards: Shards) -> Tensor:
     """Log-probs of all responses, in the batch's order. [G, n, R]"""
     args = [(batch.select(groups), micro) for groups, micro in zip(shards.groups, shards.micro_batches, strict=True)]
-    return torch.cat(workers.each(method, args))[shards.unshard_order()]
+    return torch.cat(workers.each(method, args))[unshard_order(shards.groups)]
 
 
 def _needs_old_log_probs(config: TrainConfig) -> bool:

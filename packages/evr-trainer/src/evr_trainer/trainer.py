@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from evr_trainer.policy.optim import LearningRate
 from evr_trainer.reward_process import load_rewards
 from evr_trainer.scoring import Scorer
 from evr_trainer.step import Job, StepOutput, training_step
-from evr_trainer.tracking import GenerationLog, PhaseClock, Tracker, log_all, make_trackers
+from evr_trainer.tracking import GenerationLog, PhaseClock, Tracker, log_all, open_trackers
 from evr_trainer.validation import validate
 
 __all__ = ["TrainSummary", "check_run", "train"]
@@ -163,20 +163,14 @@ class _Run:
                     self.on_step(step, metrics)
         return TrainSummary(max(done, self.total_steps), config.trainer.checkpoint_dir, last, metrics)
 
-    @contextmanager
-    def _trackers(self, log_dir: Path, done: int) -> Iterator[list[Tracker]]:
-        trackers = make_trackers(
+    def _trackers(self, log_dir: Path, done: int) -> AbstractContextManager[list[Tracker]]:
+        return open_trackers(
             self.job.config.trainer.logger,
             log_dir,
             total_steps=self.total_steps,
             resumed_step=done,
             print_line=self.print_line,
         )
-        try:
-            yield trackers
-        finally:
-            for tracker in trackers:
-                tracker.close()
 
     def _validate_only(self, checkpoint: Checkpoint | None) -> TrainSummary:
         """Validate the policy as it is; the run's files stay as they are."""
@@ -185,16 +179,8 @@ class _Run:
         done = checkpoint.step if checkpoint else 0
         self.job.clock.start(done)
         metrics = self._validate()
-        trackers = make_trackers(
-            self.job.config.trainer.logger,
-            self.job.config.trainer.log_dir / "val_only",
-            total_steps=self.total_steps,
-            resumed_step=-1,
-            print_line=self.print_line,
-        )
-        log_all(trackers, done, metrics)
-        for tracker in trackers:
-            tracker.close()
+        with self._trackers(self.job.config.trainer.log_dir / "val_only", -1) as trackers:
+            log_all(trackers, done, metrics)
         return TrainSummary(
             done, self.job.config.trainer.checkpoint_dir, checkpoint.path if checkpoint else None, metrics
         )
@@ -222,10 +208,7 @@ class _Run:
     def _resume(self) -> Checkpoint | None:
         """Load the checkpoint to go on from, if there is one."""
         trainer = self.job.config.trainer
-        if trainer.load_checkpoint_path is not None:
-            checkpoint: Checkpoint | None = self.store.open(trainer.load_checkpoint_path)
-        else:
-            checkpoint = self.store.latest() if trainer.find_last_checkpoint else None
+        checkpoint = self.store.choose(trainer.load_checkpoint_path, find_last=trainer.find_last_checkpoint)
         if checkpoint is None:
             return None
         state = checkpoint.state

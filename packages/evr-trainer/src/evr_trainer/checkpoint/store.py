@@ -118,6 +118,16 @@ class CheckpointStore:
                 _log.warning("checkpoint passed over: %s", error)
         return None
 
+    def choose(self, load_from: Path | None, *, find_last: bool) -> Checkpoint | None:
+        """The checkpoint that a run goes on from: the one asked for, else, with ``find_last``, the newest usable one.
+
+        Raises:
+            CheckpointError: The one asked for cannot be used.
+        """
+        if load_from is not None:
+            return self.open(load_from)
+        return self.latest() if find_last else None
+
     def prune(self, limit: int, best_step: int | None, *, current_step: int) -> list[Path]:
         """Remove all but the newest ``limit`` checkpoints and the best one; -1 keeps all. Returns what went.
 

@@ -28,13 +28,14 @@ class Shards:
     micro_batches: list[list[MicroBatch]]
     tokens: list[int]
 
-    def unshard_order(self) -> list[int]:
-        """Where each group of the batch is in the ranks' results laid one after another."""
-        flat = [group for rank in self.groups for group in rank]
-        order = [0] * len(flat)
-        for place, group in enumerate(flat):
-            order[group] = place
-        return order
+
+def unshard_order(groups: Sequence[Sequence[int]]) -> list[int]:
+    """Where each group of the batch is in the ranks' results laid one after another."""
+    flat = [group for rank in groups for group in rank]
+    order = [0] * len(flat)
+    for place, group in enumerate(flat):
+        order[group] = place
+    return order
 
 
 def balance(lengths: Sequence[int], world_size: int) -> list[list[int]]:

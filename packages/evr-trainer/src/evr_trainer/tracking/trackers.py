@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["ConsoleTracker", "FileTracker", "TensorBoardTracker", "Tracker", "make_trackers", "rewind_jsonl"]
+__all__ = [
+    "ConsoleTracker",
+    "FileTracker",
+    "TensorBoardTracker",
+    "Tracker",
+    "make_trackers",
+    "open_trackers",
+    "rewind_jsonl",
+]
 
 CONSOLE_KEYS = (
     "reward/overall",
@@ -104,6 +113,24 @@ def make_trackers(
         elif name != "file":
             raise ValueError(f"trainer.logger={name} is not available; allowed: console, file, tensorboard")
     return trackers
+
+
+@contextmanager
+def open_trackers(
+    names: Iterable[str],
+    log_dir: Path,
+    *,
+    total_steps: int,
+    resumed_step: int,
+    print_line: Callable[[str], None] | None = None,
+) -> Iterator[list[Tracker]]:
+    """``make_trackers`` for the time of the block; closed however it ends, so that what was logged is on disk."""
+    trackers = make_trackers(names, log_dir, total_steps=total_steps, resumed_step=resumed_step, print_line=print_line)
+    try:
+        yield trackers
+    finally:
+        for tracker in trackers:
+            tracker.close()
 
 
 def rewind_jsonl(path: Path, step: int) -> None:
